@@ -117,6 +117,7 @@ clean:
 .venv/isorep.stamp: .venv/python.stamp pyproject.toml constraints.txt
 	@echo "installing isorep into .venv (about a minute, once)"
 	$(PIP) --editable '.[io]'
+	$(BIN)/python -m compileall -q src  # also where the environment forbids Python to keep bytecode
 	@touch $@
 
 .venv/dev.stamp: .venv/isorep.stamp

@@ -1,12 +1,13 @@
 """Speed and memory of the ladder and the diameter, beside the usual ways of doing the same work.
 
     python benchmarks/compare.py                # everything, about a quarter of an hour on two cores
-    python benchmarks/compare.py command        # one part: command, ladder, mapped, diameter
+    python benchmarks/compare.py command        # one part: command, sizes, ladder, mapped, diameter
     python benchmarks/compare.py --scale 0.1    # rows scaled down
 
 ``command`` is what everybody runs first: ``isorep compare a.npy b.npy``, all defaults, start-up included, on rows as
 embeddings have them (power-law spectrum, clusters, heavy tails; the target is a rotation and noise). Beside it stands
-the ladder by hand with scipy: refitted per fold, both directions, without a null, intervals or ICA.
+the ladder by hand with scipy: refitted per fold, both directions, without a null, intervals or ICA. ``sizes`` is the
+same command where it is wide, long, or has many runs, and at growing numbers of rows (about 40 minutes).
 
 Each case runs in a process of its own, so that peak memory means something. Ratios are printed beside the times;
 nothing is asserted. Results go to benchmarks/results/compare.json too.
@@ -36,15 +37,17 @@ COMMANDS = ((2_000, 64, 2), (10_000, 384, 2), (10_000, 384, 5), (50_000, 768, 2)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=[], help="command, ladder, mapped, diameter; all by default")
+    parser.add_argument("parts", nargs="*", default=[], help="command, sizes, ladder, mapped, diameter; default: all")
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies the number of rows")
     parser.add_argument("--skip-usual", action="store_true", help="leave out the slow peers")
     chosen = parser.parse_args()
-    parts = chosen.parts or ["command", "ladder", "mapped", "diameter"]
+    parts = chosen.parts or ["command", "sizes", "ladder", "mapped", "diameter"]
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, numpy {np.__version__}\n")
     results: dict[str, Any] = machine() | {"scale": chosen.scale}
     if "command" in parts:
         results["command"] = [command_part(int(n * chosen.scale), d, runs) for n, d, runs in COMMANDS]
+    if "sizes" in parts:
+        results["sizes"] = sizes_part(chosen.scale)
     if "ladder" in parts:
         results["ladder"] = ladder_part(int(50_000 * chosen.scale), 768, chosen.skip_usual)
     if "mapped" in parts:
@@ -82,6 +85,43 @@ def command_part(n: int, d: int, runs: int) -> dict[str, Any]:
             show(f"  {stage}", seconds, f"{seconds / by_hand:.2f} of the ladder by hand")
     print()
     return result
+
+
+def sizes_part(scale: float) -> list[dict[str, Any]]:
+    """The command with all defaults where rows, columns or runs are many; each line is one run."""
+    print("SIZES isorep compare, all defaults")
+    results = []
+    growing = [(rows, 64, 2) for rows in (50_000, 100_000, 200_000, 400_000)]
+    for n, d, runs in (*growing, (5_000_000, 64, 2), (20_000, 4_096, 2), (2_000, 64, 40)):
+        n = max(int(n * scale), 1_000)
+        with tempfile.TemporaryDirectory() as folder:
+            files = write_realistic(Path(folder), n, d, runs)
+            result = {"n": n, "d": d, "runs": runs, "inputs_gb": runs * n * d * 4 / 1e9} | run_command(files, None)
+        results.append(result)
+        show(f"{runs} runs of {n:,} x {d}", result["wall_s"], f"{1e6 * result['wall_s'] / n:.0f} µs per row")
+        print(
+            f"    {result['cpu_s']:.0f} s of processor time; peak memory {result['peak_gb']:.2f} GB, "
+            f"with mapped pages; inputs {result['inputs_gb']:.2f} GB"
+        )
+    print()
+    return results
+
+
+def write_realistic(folder: Path, n: int, d: int, runs: int) -> list[str]:
+    """The files of :func:`realistic`, written block by block: the rows of one block are drawn like those of another."""
+    rng = np.random.default_rng(0)
+    turns = [np.linalg.qr(rng.normal(size=(d, d)))[0] for _ in range(runs)]
+    centres, spectrum = rng.normal(size=(10, d)), (np.arange(d) + 1.0) ** -0.5
+    paths = [folder / f"run{run}.npy" for run in range(runs)]
+    files = [np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(n, d)) for path in paths]
+    for start in range(0, n, 50_000):
+        rows = min(50_000, n - start)
+        shared = (rng.standard_t(5, size=(rows, d)) + centres[rng.integers(0, 10, rows)]) * spectrum
+        for file, turn in zip(files, turns, strict=True):
+            file[start : start + rows] = shared @ turn + 0.1 * shared.std() * rng.normal(size=(rows, d))
+    for file in files:
+        file.flush()
+    return [str(path) for path in paths]
 
 
 def run_command(arguments: list[str], threads: str | None) -> dict[str, float]:

@@ -124,7 +124,7 @@ def run_sweep(place: str, rows: int | None) -> dict[str, Any]:
     import isorep
     from isorep.ica.contrasts import contrast_named
     from isorep.ica.unmixing import as_source
-    from isorep.rows import Crew
+    from isorep.threads import Crew
 
     warnings.simplefilter("ignore")
     x = open_rows(place, rows)
@@ -233,7 +233,7 @@ def run_cluster(place: str) -> dict[str, Any]:
     import isorep
     from isorep.ica.contrasts import contrast_named
     from isorep.ica.unmixing import as_source
-    from isorep.rows import Crew
+    from isorep.threads import Crew
 
     warnings.simplefilter("ignore")
     chunks = sorted(Path(place).glob("chunk-*.npy"))

@@ -37,6 +37,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
+    "subsection_order": [f"../examples/{group}" for group in ("compare", "factors", "biology", "stores", "theory")],
     "download_all_examples": False,
     "show_memory": False,
     "write_computation_times": False,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import isorep
 from isorep import rows
 from isorep.moments import Moments, fold_moments, leave_one_out, merged
-from isorep.rows import allowed_processors
+from isorep.threads import allowed_processors
 
 from .data import mixing
 

@@ -45,7 +45,7 @@ def test_importing_the_package_and_its_command_line_loads_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
-HEAVY = ("sklearn", "pandas", "scipy.stats", "pyarrow", "matplotlib", "rich")
+HEAVY = ("sklearn", "pandas", "scipy.stats", "scipy.optimize", "pyarrow", "matplotlib", "rich")
 COMPARED = {
     "compare": "import isorep; isorep.compare(files[0], files[1])",
     "compare_many": "import isorep; isorep.compare_many(files)",

@@ -1,7 +1,7 @@
 """Checkpoints: the state of a long computation in a safetensors file, arrays and JSON, nothing to unpickle.
 
-A file belongs to one computation: what that is (settings, a fingerprint of the data) is kept in it, and the file of
-another one is refused.
+A file belongs to one computation: it stores the settings and a fingerprint of the data, and is refused for any other
+computation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LONGEST_SHOWN = 60  # characters of two settings that differ
 
 
 class Checkpoint:
-    """A file that is written again every few seconds; ``kind`` says what is computed, such as ``training``.
+    """A file that is rewritten every few seconds; ``kind`` is the kind of computation, such as ``training``.
 
     ``library`` is that of the arrays: ``numpy`` or ``torch``.
     """
@@ -57,7 +57,7 @@ class Checkpoint:
         return state, arrays
 
     def _other(self, name: str, theirs: Any, mine: Any) -> str:
-        """What a file belongs to that is not this computation; long settings are not shown."""
+        """The computation that a file belongs to, in words; long settings are not shown."""
         if name == "fingerprint":
             return "other data"
         if len(f"{theirs!r}{mine!r}") > LONGEST_SHOWN:
@@ -65,7 +65,7 @@ class Checkpoint:
         return f"a {self._kind} with {name}={theirs!r}, not {mine!r}"
 
     def damaged(self, why: object) -> InputError:
-        """The error for a file that says it belongs here and does not fit."""
+        """The error for a file of this computation whose contents do not fit."""
         return InputError(f"{self.path} is a damaged checkpoint ({why}): remove it")
 
     def due(self) -> bool:

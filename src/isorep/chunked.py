@@ -1,11 +1,11 @@
 """Dask arrays of rows: every pass is one task per chunk, where the rows are, and a tree of sums.
 
-Workers load the chunks. Results come back as sums, as a few numbers per row, or as a sample of rows; no row is ever put
-into a graph. What a pass needs besides rows (maps, means) is one task of its own: it travels once to each worker, and
-like everything else it is made again if a worker is lost with it. The order of all sums is fixed by the chunks, so that
-results do not depend on which worker did what. Without a cluster the tasks run in Dask's own scheduler, in threads.
+Workers load the chunks. Results are returned as sums, as a few numbers per row, or as a sample of rows; no row is ever
+put into a graph. Other input of a pass (maps, means) is a task of its own: it is sent once to each worker, and
+recomputed if a worker is lost. The order of all sums is fixed by the chunks, so that results do not depend on the
+assignment of tasks to workers. Without a cluster the tasks run in Dask's own scheduler, in threads.
 
-Dask itself is imported when the first Dask array is met.
+Dask itself is imported with the first Dask array.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from operator import getitem
 from threading import Lock
 from typing import Any
@@ -21,18 +20,18 @@ from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from .errors import InputError, import_extra
+from .threads import one_blas_thread
 
 Array = NDArray[Any]
 
-MOST_BYTES = 2**32  # of rows that are brought here at once
-_LEAST_CELLS = 2**19  # of a task: smaller chunks are joined, as a task costs a millisecond whatever it does
-_LEAST_ROWS = 2**13  # of a task whose sums are merged: of wide rows these are large, however few rows they are of
+MOST_BYTES = 2**32  # of rows that are fetched at once
+_LEAST_CELLS = 2**19  # of a task: smaller chunks are joined, because each task has an overhead of a millisecond
+_LEAST_ROWS = 2**13  # of a task whose sums are merged: sums of wide rows are large even for few rows
 _KEPT_SHARE = 0.4  # of the workers' memory that rows may fill
 _FAN_IN = 8  # sums that are added up at once
-_BATCH_CELLS = 2**25  # of results that are brought here at once
+_BATCH_CELLS = 2**25  # of results that are fetched at once
 _LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
 
 
@@ -42,9 +41,9 @@ def is_dask(data: Any) -> bool:
 
 
 class ChunkedRows:
-    """The rows of a Dask array: a shape, a dtype, samples of rows that are brought here, and passes in the workers.
+    """The rows of a Dask array: a shape, a dtype, samples of rows fetched to this machine, and passes in the workers.
 
-    The sizes of chunks need not be known: they are counted in a pass of their own.
+    The sizes of chunks need not be known: they are counted in an extra pass.
     """
 
     def __init__(self, data: Any, name: str = "X") -> None:
@@ -62,7 +61,7 @@ class ChunkedRows:
     def of_chunks(
         cls, chunks: Sequence[Any], lengths: Sequence[int] | None, width: int, dtype: Any, rounding: float | None = None
     ) -> ChunkedRows:
-        """Rows of delayed arrays that lie one under the other."""
+        """Rows of vertically stacked delayed arrays."""
         made = cls.__new__(cls)
         made._set(chunks, lengths, width, dtype, rounding)
         return made
@@ -104,9 +103,9 @@ class ChunkedRows:
         )
 
     def mapped(self, function: Callable[..., Array], width: int, dtype: Any, *, placed: bool = False) -> ChunkedRows:
-        """What a function makes of each chunk, row by row; nothing is computed yet.
+        """A function applied to each chunk, row by row; nothing is computed yet.
 
-        If ``placed``, it is told the place of the chunk's first row as well.
+        If ``placed``, it also gets the place of the chunk's first row.
         """
         each, task = shared(function), _task(_applied)
         places = [[start] if placed else [] for start in starts(self.lengths)]
@@ -215,7 +214,7 @@ class ChunkedRows:
 
 
 def keep_all(matrices: Sequence[ChunkedRows]) -> list[ChunkedRows]:
-    """The same rows, kept by the workers if all fit into their memory; else they are read again by every pass.
+    """The same rows, kept by the workers if all fit into their memory; otherwise every pass reads them again.
 
     Without a cluster nothing is kept.
     """
@@ -241,8 +240,8 @@ def pass_over(
     """Run ``function(start, *chunks, *parts)`` in the workers, one task per chunk, and yield the results in order.
 
     Chunks of several matrices hold the same rows: others are cut like those of the first. ``parts`` are the chunk's
-    rows of ``beside``, one number per row. With ``merge`` the function returns what is kept and what is summed: all
-    that is kept is yielded, then the sum. Results of ``per_row`` numbers per row are brought here some at a time.
+    rows of ``beside``, one number per row. With ``merge`` the function returns a part to keep and a part to sum: all
+    kept parts are yielded, then the sum. Results of ``per_row`` numbers per row are fetched some at a time.
     """
     ends = _ends(matrices, 1 if merge is None else _LEAST_ROWS)
     shared_function, task = shared(function), _task(_in_a_worker)
@@ -275,7 +274,7 @@ def _in_batches(tasks: list[Any], sizes: Sequence[int]) -> Iterator[Any]:
 
 
 def _ends(matrices: Sequence[ChunkedRows], rows: int) -> list[int]:
-    """Where chunks end that all matrices are cut to: as the first one's, with small ones joined."""
+    """Common chunk ends of all matrices: those of the first, with small chunks joined."""
     lengths = matrices[0].lengths
     width = sum(each.width for each in matrices)
     groups = list(joined(lengths, width, max(_LEAST_CELLS, rows * width)))
@@ -283,7 +282,7 @@ def _ends(matrices: Sequence[ChunkedRows], rows: int) -> list[int]:
 
 
 def joined(lengths: Sequence[int], width: int, least: int) -> Iterator[list[int]]:
-    """Consecutive chunks that make up at least so many cells, without those that hold no rows."""
+    """Consecutive chunks with at least ``least`` cells together, without empty ones."""
     group: list[int] = []
     cells = 0
     for index, length in enumerate(lengths):
@@ -321,13 +320,13 @@ def reduced(merge: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
 
 
 def computed(tasks: Sequence[Any], *, warn: bool = False, keep: bool = False) -> list[Any]:
-    """Results, in order; to keep them is to leave them where they are computed, until they are dropped here.
+    """Results, in order; with ``keep`` they stay where they are computed until they are dropped here.
 
-    Dask's warning of a large graph is left to passes that hold nothing but rows: others hold maps.
+    Dask's warning of a large graph is shown only for passes that hold nothing but rows: others hold maps.
     """
     dask = _dask()
     try:
-        with single_threaded_blas(), _settings(warn):
+        with one_blas_thread, _settings(warn):
             return list(dask.persist(*tasks) if keep else dask.compute(*tasks))
     except Exception as error:
         if type(error).__name__ != "KilledWorker":
@@ -348,43 +347,6 @@ def cluster_memory() -> int:
         return 0
     workers = client.scheduler_info(n_workers=-1)["workers"]
     return int(sum(each.get("memory_limit") or 0 for each in workers.values()))
-
-
-class _SingleThreaded:
-    """BLAS with one thread while any task of this process runs: a worker has one task per thread.
-
-    Limits belong to the process, so the first task to begin sets them and the last to end takes them back.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._count, self._limits = Lock(), 0, None  # type: Any, int, Any
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._count == 0:
-                self._limits = _controller().limit(limits=1)
-            self._count += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._count -= 1
-            if self._count == 0:
-                self._limits.restore_original_limits()
-
-
-_single_threaded = _SingleThreaded()
-
-
-def single_threaded_blas() -> _SingleThreaded:
-    """Dask runs one task a thread, so products inside need no threads of their own."""
-    return _single_threaded
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
-
-    return ThreadpoolController()
 
 
 _quiet = Lock()
@@ -419,12 +381,12 @@ def _in_a_worker(function: Callable[..., Any], start: int, end: int, chunks: lis
                 f"a Dask array has {len(each)} rows where its chunks declare {end - start}, from row {start} on: make "
                 "it again with the sizes that its chunks have"
             )
-    with single_threaded_blas():
+    with one_blas_thread:
         return function(start, *map(np.asarray, chunks), *parts)
 
 
 def _applied(function: Callable[..., Array], chunk: Array, *place: int) -> Array:
-    with single_threaded_blas():
+    with one_blas_thread:
         return function(np.asarray(chunk), *place)
 
 
@@ -436,7 +398,7 @@ def _put(parts: list[Array], places: Array) -> Array:
 
 
 def _small(numbers: Array) -> Array:
-    """Whole numbers in as few bytes as hold them: the fold of a row takes one."""
+    """Whole numbers in as few bytes as possible: the fold of a row takes one."""
     if numbers.dtype.kind not in "iu" or not len(numbers):
         return numbers
     return numbers.astype(np.min_scalar_type(int(numbers.max()))) if numbers.min() >= 0 else numbers

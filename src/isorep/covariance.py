@@ -1,4 +1,4 @@
-r"""Rank, condition and least squares from second moments, safely.
+r"""Rank, condition and least squares from second moments, numerically safe.
 
 **Which columns count** is decided first, from their spreads (standard deviations):
 
@@ -7,13 +7,13 @@ r"""Rank, condition and least squares from second moments, safely.
   as a spread always exceeds its own rounding.
 * A column that varies, but by no more than 1e-4 of the median column, is *left out*: released embedding models have
   columns at 1e-33 to 1e-5 of the median where the next one is at 0.4. Scaled to unit variance such a column is
-  noise that counts as a full dimension. The median is taken over the columns that count, so that taking the others
-  out of a file changes nothing; of an even number it is the upper one, so that half of the columns may be dead. It
+  noise that counts as a full dimension. The median is taken over the columns that count, so that removing the others
+  from a file changes nothing; of an even number it is the upper one, so that half of the columns may be dead. It
   does not depend on a few columns of very large spread.
 
 The second rule is for questions about dimensions: rank, condition, whitening, canonical correlations. It is not for
 least squares and not for columns in different units, where spreads cannot be compared: a linear map may scale, so a
-column of small spread may carry what the target needs, and to leave it out would lose it without a word. These count
+column of small spread may carry what the target needs, and leaving it out would silently lose it. These count
 columns of any scale (``any_scale=True``).
 
 **Columns that count are scaled to unit variance**, so that units do not matter any more. A covariance squares the
@@ -22,7 +22,7 @@ smaller ones, a second pass over rows in a preconditioned basis (as in CholeskyQ
 down to 1e-12; it does the work of a QR of the rows in the same additive form. Directions below the rounding of the
 stored dtype are noise, and count as zero.
 
-Factoring a covariance from rows: the moments at hand, and a second pass only where they do not resolve it.
+Factoring a covariance from rows uses the available moments, and a second pass only where they do not resolve it.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class Factor:
     ``local`` whitens rows in the coordinates whose moments were factored: the centred columns themselves, or their
     image under the ``basis`` of a :class:`Preconditioner`. ``spread`` holds the standard deviations of all columns;
     ``constant`` marks those that do not vary, ``left_out`` others that vary too little to count as a dimension.
-    ``rest`` is a root of what was taken for rounding. ``resolved`` says whether the moments show all directions of all
-    columns, of any scale, and ``error`` about what share of a variance along some direction may be an error of sums in
-    float64.
+    ``rest`` is a root of the part treated as rounding. ``resolved`` is true if the moments show all directions of all
+    columns, of any scale, and ``error`` is about the share of a variance along some direction that may be an error of
+    sums in float64.
     """
 
     root: Array
@@ -82,12 +82,12 @@ class Factor:
 
     @property
     def counted(self) -> int:
-        """How many columns count."""
+        """The number of columns that count."""
         return int((~(self.constant | self.left_out)).sum())
 
     @property
     def rank(self) -> int:
-        """How many directions rise above the rounding of the data."""
+        """The number of directions above the rounding of the data."""
         return int(self.root.shape[0])
 
     @cached_property
@@ -166,7 +166,7 @@ def factor_covariance(sums: Array, n: int, mean: Array, rounding: float, *, any_
     """Factor the covariance given by centred co-moments ``sums`` of ``n`` rows.
 
     ``rounding`` is the relative rounding of the stored values; with a large mean it makes noise of that size. Columns
-    that hardly vary beside the others are left out unless columns of ``any_scale`` count.
+    that hardly vary compared with the others are left out unless columns of ``any_scale`` count.
     """
     spread, constant, noise = _columns(sums, n, mean, rounding)
     left_out = np.zeros_like(constant) if any_scale else hardly_vary(spread, constant)
@@ -233,8 +233,8 @@ def factor_preconditioned(sums: Array, n: int, by: Preconditioner, *, any_scale:
 def _narrowed(factor: Factor, by: Preconditioner) -> Factor:
     """The factor of the columns that count as dimensions alone.
 
-    A root of the whole covariance holds a root of every part of it; its singular values are not squared. What is
-    rounding beside the other columns need not be rounding among these.
+    A root of the whole covariance contains a root of every part of it; its singular values are not squared. Directions
+    that are rounding relative to the other columns need not be rounding among these.
     """
     scale = np.where(by.left_out, 0.0, by.spread)
     inverse = _inverse(scale)
@@ -279,7 +279,7 @@ def whitened_again(factor: Factor, sums: Array, n: int) -> Factor:
 
 
 def least_squares(factor: Factor, cross: Array, n: int) -> Array:
-    """The (d_x, d_y) map of least squares; of least norm where the rows do not determine it.
+    """The (d_x, d_y) least-squares map; of least norm where the rows do not determine it.
 
     ``cross`` holds the co-moments with the target of the source in the factored coordinates.
     """
@@ -305,7 +305,7 @@ def solve_well_conditioned(sums: Array, cross: Array, n: int, mean: Array, round
     if info != 0 or lapack.dpocon(triangle, norm, uplo="U")[0] < smallest:
         return None
     scores = inverse[:, None] * cross / n
-    # numpy's solvers let other threads run, scipy's Cholesky solver does not. Many targets at once share an inverse.
+    # numpy's solvers release the GIL, scipy's Cholesky solver does not. Many targets at once share an inverse.
     many = cross.shape[1] > 2 * len(scale)
     solved = np.linalg.inv(correlation) @ scores if many else np.linalg.solve(correlation, scores)
     return np.asarray(inverse[:, None] * solved)
@@ -314,9 +314,9 @@ def solve_well_conditioned(sums: Array, cross: Array, n: int, mean: Array, round
 def _sound_inverse(factor: Factor, least: Array, turn: Array) -> Array:
     """The (r, d) inverse of the turned root that is of least norm, if it can be used.
 
-    It cannot where columns of large spread leave the others no digits, or where it is not blind to the directions that
-    were taken for rounding. Then the inverse of least norm in columns of unit variance is taken, which has its digits
-    whatever the units, or else the whitener, which is blind to them.
+    It cannot where columns of large spread leave the others no digits, or where it responds to the directions that were
+    treated as rounding. Then the inverse of least norm in columns of unit variance is used, which is accurate in any
+    units, or else the whitener, which does not respond to them.
     """
 
     def flaw(found: Array) -> float:
@@ -348,7 +348,7 @@ def _correlation(sums: Array, n: int, inverse: Array) -> Array:
 
 
 def _error_of_sums(values: Array, whitener: Array | None = None, mean: Array | None = None) -> float:
-    """About what share of the smallest variance rounding may have made, in sums and in the mean of the rows."""
+    """About the share of the smallest variance that may be rounding, in sums and in the mean of the rows."""
     if len(values) == 0:
         return 0.0
     error = 8 * _EPS * float(values.max() / values.min())
@@ -358,7 +358,7 @@ def _error_of_sums(values: Array, whitener: Array | None = None, mean: Array | N
 
 
 def _noise_along(directions: Array, noise: Array) -> Array:
-    """The variance that rounding about a large mean may make in each direction (columns)."""
+    """The variance that rounding about a large mean may cause in each direction (columns)."""
     return np.asarray(_NOISE_FACTOR * (directions**2).T @ noise**2)
 
 
@@ -366,7 +366,7 @@ def _inverse(scale: Array) -> Array:
     return np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
 
 
-_PRECISE = 1e-5  # relative error of a variance along some direction from which on one more pass corrects it
+_PRECISE = 1e-5  # relative error of a variance along some direction above which one more pass corrects it
 
 
 @dataclass(frozen=True, eq=False)
@@ -397,11 +397,11 @@ def resolve_source(
 def resolve_alone(
     moments: Callable[[Array | None, Array | None], Moments], rounding: float, *, any_scale: bool = False
 ) -> tuple[Moments, Factor]:
-    """Moments and factored covariance of one side, wherever its rows lie.
+    """Moments and factored covariance of one side, in memory, in files or on workers.
 
     ``moments(mean, basis)`` makes a pass: over the rows, or over centred rows times a basis. Rows times the factor's
-    whitener have unit covariance within 1e-3, whatever the data: where sums in float64 do not give it, a last pass over
-    the whitened rows does. Columns of ``any_scale`` count, or only those that vary enough beside the others.
+    whitener have unit covariance within 1e-3 for any data: where sums in float64 do not give it, a last pass over
+    the whitened rows does. With ``any_scale`` all varying columns count, otherwise only those that vary enough.
     """
     total = moments(None, None)
     spread = float(np.sqrt(np.trace(total.xx) / max(total.n, 1)))

@@ -1,4 +1,4 @@
-"""Errors that a caller can act on: one sentence that says what is wrong and where."""
+"""Errors that a caller can act on: one sentence on what is wrong and where."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 
 class InputError(ValueError):
-    """The input or the call is wrong; the message is one sentence that says what and where."""
+    """The input or the call is wrong; the message is one sentence on what and where."""
 
 
 class MissingFileError(InputError, FileNotFoundError):
-    """A file that was named does not exist."""
+    """A named file does not exist."""
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -23,7 +23,7 @@ def missing_extra(package: str, extra: str, purpose: str) -> InputError:
 
 
 def import_extra(module: str, extra: str, purpose: str, package: str = "") -> Any:
-    """An optional module, or the error that names the extra it comes with; ``package`` where pip calls it otherwise."""
+    """An optional module, or the error that names its extra; ``package`` is the name for pip if it differs."""
     try:
         return import_module(module)
     except ModuleNotFoundError:

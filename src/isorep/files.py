@@ -18,7 +18,7 @@ from .errors import InputError
 def finite_json(result: Any, **on_one_line: Any) -> str:
     """Plain data as JSON text; JSON has no infinity and no NaN, so both become null.
 
-    Further keys, which nobody reads by eye, stand on one line each.
+    Further keys, which are not meant to be read by eye, are written on one line each.
     """
     text = json.dumps(_finite(result), indent=2, allow_nan=False)
     for key, value in on_one_line.items():
@@ -28,9 +28,9 @@ def finite_json(result: Any, **on_one_line: Any) -> str:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write to a temporary name beside the target, then rename: nobody ever sees half a file.
+    """Write to a temporary file next to the target, then rename, so that the target is never incomplete.
 
-    A link is followed, and what is no regular file (a pipe, a device) is written to as it is.
+    Links are followed, and targets that are not regular files (a pipe, a device) are written directly.
     """
     path = Path(path)
     require_writable(path)
@@ -43,7 +43,7 @@ def write_text(path: str | Path, text: str) -> None:
 
 @contextmanager
 def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
-    """A temporary file or folder beside the target that takes its place at the end, and vanishes on any error."""
+    """A temporary file or folder next to the target that replaces it at the end, and is removed on any error."""
     prefix, suffix = f".{path.name}-", "".join(path.suffixes[-2:])
     if folder:
         temporary = Path(tempfile.mkdtemp(suffix, prefix, path.parent))
@@ -66,7 +66,7 @@ def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
 
 
 def _swap(new: Path, old: Path) -> None:
-    """Put a folder in the place of another: a folder that is not empty cannot be renamed over."""
+    """Replace one folder by another: a folder that is not empty cannot be renamed over."""
     aside = Path(tempfile.mkdtemp(dir=old.parent, prefix=f".{old.name}-"))
     old.replace(aside)
     try:

@@ -6,7 +6,7 @@ For rows :math:`(x_i, y_i)` they are :math:`n`, the means, and the *centred* co-
 They add over row blocks and over folds (Chan, Golub & LeVeque 1983), so one pass gives the moments of every fold,
 and leaving a fold out merges the others instead of refitting. Centred sums do not cancel when means are large.
 
-The second moments of many runs side by side: one pass over the rows serves all pairs.
+Joint second moments of many runs: one pass over the rows serves all pairs.
 
 For runs :math:`X_1,\dots,X_R` they are the centred co-moments
 :math:`C_{ij}=\sum_t(x_{it}-\bar x_i)(x_{jt}-\bar x_j)^\top` with :math:`i\le j`. They add like the moments of a pair.
@@ -26,8 +26,9 @@ import numpy as np
 from .chunked import pass_over
 from .errors import InputError
 from .representation import Array, Matrix
-from .rows import Crew, block_rows, blocks, in_chunks, read_rows, refuse_non_finite
+from .rows import block_rows, blocks, in_chunks, read_rows, refuse_non_finite
 from .storage.scratch import memory_size
+from .threads import Crew
 
 
 @dataclass(eq=False)
@@ -151,7 +152,7 @@ def fold_moments(
 def _fold_sums(
     x: Matrix, y: Matrix, folds: Array, n_folds: int, progress: Callable[[int, int], None] | None = None
 ) -> list[Moments]:
-    """The moments of every fold, whatever the values."""
+    """The moments of every fold, without a check for finite values."""
     d_x, d_y, n = x.shape[1], y.shape[1], x.shape[0]
     totals = [Moments.empty(d_x, d_y) for _ in range(n_folds)]
     with Crew() if n_folds > 1 else nullcontext() as crew:  # threads share folds, or else a product
@@ -183,7 +184,7 @@ def _merged_folds(parts: list[list[Sums]]) -> list[Sums]:
 
 
 def moments_alone(x: Matrix, name: str = "X") -> Moments:
-    """The moments of one side, as source of an empty target; one pass, one thread a core.
+    """The moments of one side, as source of an empty target; one pass, one thread per core.
 
     Non-finite values are refused with their number and first place.
     """
@@ -292,7 +293,7 @@ class JointMoments:
     edges : tuple of int
         Run ``i`` has the columns from ``edges[i]`` to ``edges[i + 1]``.
     mean : (D,) array
-        Of all runs, side by side.
+        Means of all runs, concatenated.
     strips : list of arrays
         Strip ``i`` holds the products of run ``i`` with runs ``i``, ``i + 1``, ...: nothing is held twice. There may be
         fewer strips than runs: then the last runs are only multiplied with the first ones.
@@ -349,7 +350,7 @@ class JointMoments:
         return Moments(self.n, here, there, self.block(i, i), self.block(i, j), self.block(j, j))
 
     def towards(self, run: int, targets: Sequence[int]) -> Moments:
-        """The moments of a run with several others side by side, without those of the others among themselves."""
+        """The moments of a run with several concatenated others, without those of the others among themselves."""
         cross = np.concatenate([self.block(run, j) for j in targets], axis=1)
         means = np.concatenate([self.mean[self.columns(j)] for j in targets])
         return Moments(self.n, self.mean[self.columns(run)], means, self.block(run, run), cross, np.zeros((0, 0)))
@@ -367,9 +368,9 @@ def joint_moments(
 ) -> list[JointMoments]:
     """The joint moments of every fold, in one pass over the rows of all runs.
 
-    With ``strips`` only the first so many runs are multiplied with all others. ``watch`` is shown every block of rows
-    as it is read, with the run's number and the rows' places. Non-finite values are refused with their number and
-    first place.
+    With ``strips`` only the first ``strips`` runs are multiplied with all others. ``watch`` is called with every block
+    of rows as it is read, with the run's number and the rows' places. Non-finite values are refused with their number
+    and first place.
     """
     kept = len(runs) if strips is None else strips
     n = int(runs[0].shape[0])
@@ -396,7 +397,7 @@ def _joint_sums(
     watch: Callable[[int, slice, Array], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[JointMoments]:
-    """The joint moments of every fold, whatever the values."""
+    """The joint moments of every fold, without a check for finite values."""
     edges = (0, *np.cumsum([int(run.shape[1]) for run in runs]).tolist())
     totals = [JointMoments.empty(edges, kept) for _ in range(n_folds)]
     n = int(runs[0].shape[0])
@@ -421,7 +422,7 @@ def _absorb_block(
     folds: Array,
     watch: Callable[[int, slice, Array], None] | None,
 ) -> None:
-    """Add a block of rows: first each run is centred, then each strip multiplied, one task a run in both."""
+    """Add a block of rows: first each run is centred, then each strip multiplied, one task per run in both."""
     parts = {int(fold): np.flatnonzero(folds == fold) for fold in np.unique(folds)}
     every = totals[0].edges[-1]
     centred = {fold: np.empty((len(mine) + 1, every)) for fold, mine in parts.items()}

@@ -1,9 +1,9 @@
 """Pairs of representations: two sides on their common rows, the facts about each, and rows paired wrongly or repeated.
 
-Rows that are paired wrongly are the most common mistake, looked for where a pairing is at chance. Tokens of one type,
-augmented copies or duplicated records put the same source row into training and test rows: a map then reproduces what
-it was shown, and two embedding tables that have nothing in common seem to agree. Equal rows must therefore not be
-fitted to and scored, and near-copies deserve a word.
+Wrongly paired rows are the most common mistake; they are searched for where a pairing is at chance. Tokens of one type,
+augmented copies or duplicated records put the same source row into training and test rows: a map then reproduces its
+training rows, and two unrelated embedding tables seem to agree. Equal rows are therefore never both fitted to and
+scored, and near-copies cause a caveat.
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ from typing import Any
 
 import numpy as np
 from scipy import special
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from .covariance import Factor
 from .errors import InputError
-from .representation import Array, Matrix, Representation, RowMatch, match_rows, reading_notes
+from .representation import Array, Matrix, Representation, RowMatch, match_rows, reading_notes, told_apart
 from .resampling import assign_folds, common_codes
 from .rows import equal_rows, kept_by_workers, read_rows, select
 from .storage import loaded
@@ -46,11 +44,20 @@ def open_pair(
 ) -> tuple[Pair, RowMatch, Array | None]:
     """Two sides as given, read and matched row by row; how they matched, and the groups of the common rows."""
     a, b = (loaded(data, role) for data, role in zip((source, target), roles, strict=True))
-    if a.name == b.name:
-        a, b = (replace(side, name=f"{side.name} ({role})") for side, role in zip((a, b), roles, strict=True))
+    a, b = distinct(a, b, roles)
     match = match_rows(a, b, join=join)
     a, b = kept_by_workers(a, b)
     return Pair(a, b, match), match, common_codes(groups, len(a), match.source_rows, "groups")
+
+
+def distinct(a: Representation, b: Representation, roles: tuple[str, str]) -> tuple[Representation, Representation]:
+    """Both sides under names that differ: by folder or part where they come from files, otherwise by role."""
+    if a.name != b.name:
+        return a, b
+    names = told_apart([str(a.name), str(b.name)], [a.origin, b.origin])
+    if a.origin == b.origin:
+        names = [f"{side.name} ({role})" for side, role in zip((a, b), roles, strict=True)]
+    return replace(a, name=names[0]), replace(b, name=names[1])
 
 
 def row_ids(source: Representation, target: Representation) -> Array | None:
@@ -60,11 +67,11 @@ def row_ids(source: Representation, target: Representation) -> Array | None:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two representations.
+    """Facts about one of the two representations.
 
-    ``half_variance_share`` is the smallest share of the rows that carry half of the variance; None where rows were not
-    looked at. ``directions_for_most`` is how many principal directions carry 90 % of the variance; ``left_out_columns``
-    hardly vary and do not count as dimensions.
+    ``half_variance_share`` is the smallest share of the rows that carry half of the variance; None if rows were not
+    read. ``directions_for_most`` is the number of principal directions that carry 90% of the variance;
+    ``left_out_columns`` hardly vary and do not count as dimensions.
     """
 
     name: str
@@ -110,7 +117,7 @@ def half_variance_share(squares: Array) -> float:
 
 
 def _directions_for(singular_values: Array, share: float) -> int | None:
-    """How many principal directions carry this share of the variance."""
+    """The number of principal directions that carry this share of the variance."""
     if not len(singular_values):
         return None
     carried = np.cumsum(singular_values**2)
@@ -138,8 +145,8 @@ def describe_side(name: str, values: Matrix, factor: Factor, radius: float, half
 # Another pairing that would agree
 
 SHIFTS = 20  # rows by which one side may be off, in either direction
-_ROWS = 4000  # looked at
-_LEAST_ROWS = 200  # fewer do not tell what chance is
+_ROWS = 4000  # used
+_LEAST_ROWS = 200  # fewer do not determine chance
 _DRAWS = 100
 _CLEAR = 1e-7  # the share of chance that may lie above what a shift gives
 _SAME = 0.2  # of what independent samples of one distribution differ by, below which two sides hold the same rows
@@ -175,8 +182,8 @@ def broken_pairing(x: Matrix, y: Matrix, names: tuple[str, str], seed: int) -> s
     name, best = max(tried.items(), key=lambda entry: entry[1])
     if best > clear and best > 3 * given:
         return (
-            f"the pairing looks broken: as given, the rows of {names[0]} and {names[1]} are related no more than by "
-            f"chance, and with {name} they clearly are: check that both hold the same examples in the same order"
+            f"the pairing looks broken: as given, the rows of {names[0]} and {names[1]} are not related beyond "
+            f"chance; with {name} they clearly are: check that both hold the same examples in the same order"
         )
     if n <= _ROWS and given < clear and _same_rows(x, y):
         return (
@@ -187,7 +194,7 @@ def broken_pairing(x: Matrix, y: Matrix, names: tuple[str, str], seed: int) -> s
 
 
 def gamma_height(overlap: float, mean: float, variance: float) -> float:
-    """Minus the decimal logarithm of how often chance is as high: a gamma tail, as sums of squares have."""
+    """Minus the decimal logarithm of the probability that chance is as high, by a gamma tail."""
     with np.errstate(divide="ignore"):  # beyond the smallest number it is infinite
         return -float(np.log10(special.gammaincc(mean**2 / variance, overlap * mean / variance)))
 
@@ -206,9 +213,9 @@ def _overlap(a: Array, b: Array) -> float:
 
 
 def _same_rows(x: Matrix, y: Matrix) -> bool:
-    """Whether the leverages of two sides are as alike as those of the same rows in another order.
+    """Whether the leverages of two sides are as similar as those of the same rows in another order.
 
-    Invertible linear maps leave leverages as they are, so that only another order can part those of equal rows.
+    Leverages are invariant to invertible linear maps, so that only another order can separate those of equal rows.
     Independent samples of one distribution differ by about the root of two over the number of rows (Kolmogorov).
     """
     first, second = (_leverages(np.asarray(values[:], dtype=np.float64)) for values in (x, y))
@@ -225,7 +232,7 @@ def kolmogorov_distance(first: Array, second: Array) -> float:
 
 
 def _leverages(rows: Array) -> Array | None:
-    """Squared norms of whitened rows; None where they say nothing, as for few rows or few different ones."""
+    """Squared norms of whitened rows; None where uninformative, as for few rows or few different ones."""
     left, singular, _ = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
     rank = int((singular > 1e-6 * max(float(singular[0]), 1e-300)).sum())
     leverages = np.einsum("ij,ij->i", left[:, :rank], left[:, :rank])
@@ -236,21 +243,22 @@ def _leverages(rows: Array) -> Array | None:
 
 # Repeated rows
 
-LEAST_UNITS = 20  # sets of equal rows that folds, shuffles and intervals need to be made of
+LEAST_UNITS = 20  # fewest sets of equal rows for folds, shuffles and intervals
 _LARGEST = 0.5  # share of rows that the largest set may hold
-_PROBED, _AMONG = 500, 5000  # rows whose neighbours are looked at, and among which
+_TYPICAL = 100_000  # distances that the typical one is the median of
+_PROBED, _AMONG = 500, 5000  # rows whose neighbours are searched, and among which
 _COPY, _CLOSER = 0.1, 0.25  # of the median distance, and of the distance to the tenth neighbour
-_COMMON = 0.05  # share of rows with a near-copy that deserves a word
+_COMMON = 0.05  # share of rows with a near-copy that causes a caveat
 
 
 @dataclass(frozen=True, eq=False)
 class Repeats:
-    """Equal rows of either side, and what was done about them.
+    """Equal rows of either side, and their treatment.
 
     Attributes
     ----------
     counts : tuple of int
-        How many rows of each side equal an earlier row of it.
+        Number of rows of each side that equal an earlier row of it.
     groups : (n,) int array or None
         Sets of rows that are equal on either side, which move as one; None where nothing repeats, where groups were
         given, and where the sets are too few.
@@ -270,11 +278,11 @@ class Repeats:
 
     @property
     def count_scored(self) -> int | None:
-        """How many rows are scored; None for all."""
+        """The number of rows that are scored; None for all."""
         return None if self.scored is None else int(self.scored.sum())
 
     def notes(self, names: Sequence[str], n: int) -> list[str]:
-        """What a reader should know."""
+        """Caveats about equal rows."""
         repeated = [side for side, count in enumerate(self.counts) if count]
         if not repeated:
             return []
@@ -285,7 +293,7 @@ class Repeats:
             here = listed if self.held is None else told.pop(self.held)
             said = [f"{here}: equal rows are held out and shuffled together, as {units} sets"]
             if self.instead_of_groups:
-                said[0] += "; groups are not kept whole, since hardly a row could be scored with them"
+                said[0] += "; groups are not kept whole, since hardly any row could be scored with them"
             return said if self.held is None or not told else [*said, f"{' and '.join(told.values())}: {_TOO_FEW}"]
         if self.scored is not None:
             return [
@@ -295,13 +303,13 @@ class Repeats:
         return [f"{listed}: {_TOO_FEW}"]
 
 
-_TOO_FEW = "too few distinct rows to hold equal ones out together, so that maps were fitted to them"
+_TOO_FEW = "too few distinct rows to hold out equal rows together, so maps were fitted to them"
 
 
 def hold_out(
     codes: Sequence[Array], groups: Array | None, folds: int, within: Array | None, rng: np.random.Generator
 ) -> tuple[Array | None, Array, Repeats]:
-    """Which rows move as one, the fold of each row, and what was done about repeated rows.
+    """Which rows move as one, the fold of each row, and the treatment of repeated rows.
 
     Without groups equal rows are the units. With groups rows that occur again in another fold are not scored; where
     that leaves hardly any, equal rows are the units after all, and groups are not kept whole.
@@ -354,6 +362,9 @@ def _counts(codes: Sequence[Array]) -> tuple[int, ...]:
 
 def _joined(codes: Sequence[Array]) -> Array:
     """Rows that are connected by being equal on any side."""
+    from scipy.sparse import coo_array  # slow to load, and most pairs repeat no rows
+    from scipy.sparse.csgraph import connected_components
+
     n = len(codes[0])
     starts = np.cumsum([n, *(int(each.max()) + 1 for each in codes)])
     rows = np.tile(np.arange(n), len(codes))
@@ -366,11 +377,11 @@ def _joined(codes: Sequence[Array]) -> Array:
 def near_copies(
     values: Matrix, directions: float, rng: np.random.Generator, labels: Array | None = None
 ) -> float | None:
-    """The share of rows whose nearest neighbour is a near-copy, where it is more than data of this kind explain.
+    """The share of rows whose nearest neighbour is a near-copy, beyond the share expected by chance.
 
     A near-copy lies within a tenth of the median distance, and four times nearer than the tenth neighbour. Rows that
-    fill a space of ``directions`` dimensions have such neighbours by chance, which is taken off. Equal rows and rows
-    of one group are no neighbours here: they are never fitted to and scored.
+    fill a space of ``directions`` dimensions have such neighbours by chance, which is subtracted. Equal rows and rows
+    of one group do not count as neighbours here: they are never both fitted to and scored.
     """
     n = values.shape[0]
     if n < 50:
@@ -387,7 +398,8 @@ def near_copies(
         return None
     floor = 1e-12 * float(squares.max())
     nearest = np.sqrt(np.maximum(np.partition(apart, (0, 9), axis=1)[:, [0, 9]], floor))
-    typical = float(np.sqrt(np.median(apart[np.isfinite(apart)])))
+    finite = apart[np.isfinite(apart)]
+    typical = float(np.sqrt(np.median(finite[:: 1 + len(finite) // _TYPICAL])))
     copies = (nearest[:, 0] < _COPY * typical) & (nearest[:, 0] < _CLOSER * nearest[:, 1])
     expected = 1 - (1 - _CLOSER ** max(directions, 1.0)) ** 9
     share = float(copies.mean())

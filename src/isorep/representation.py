@@ -1,13 +1,15 @@
-"""Representation: one row an example, with row ids and a name where there are any.
+"""Representation: one row per example, with optional row ids and name.
 
-Also the check that two representations describe the same examples in the same order, which every
-comparison of paired rows rests on.
+Also the check that two representations describe the same examples in the same order, which every comparison of paired
+rows requires.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,7 +24,7 @@ _MOST_NAMED = 8
 
 
 class Matrix(Protocol):
-    """What the toolkit asks of stored values: a shape, a dtype, and row slices that come back as arrays.
+    """Interface of stored values: a shape, a dtype, and row slices that are arrays.
 
     numpy arrays and memory maps satisfy it, and so do HDF5 and zarr arrays. Dask arrays become
     ``isorep.chunked.ChunkedRows``, which stay in the workers.
@@ -36,7 +38,7 @@ class Matrix(Protocol):
 
 
 def rounding_of(values: Matrix) -> float:
-    """The relative rounding of stored values: that of their dtype, unless they say that they were stored coarser."""
+    """The relative rounding of stored values: that of their dtype, unless they were stored at a lower precision."""
     stored = getattr(values, "rounding", None)
     return float(np.finfo(values.dtype).eps if stored is None else stored)
 
@@ -65,15 +67,19 @@ class Representation:
     Parameters
     ----------
     values : (n, d) array
-        Floating point, one row an example. A memory map stays on disk, a Dask array in the workers.
+        Floating-point values, one row per example. A memory map stays on disk, a Dask array in the workers.
     ids : (n,) array, optional
         Strings or integers that name the examples; they must be unique.
     name : str, optional
-        What to call this representation in tables and errors.
+        Name of this representation in tables and errors.
     left_out : mapping
-        Columns or arrays of the file that are not among the values, and why; :func:`isorep.read` fills it.
+        Columns or arrays of the file that are not among the values, with the reason; set by :func:`isorep.read`.
     converted : mapping
         Columns of the file that were turned into numbers, and from what.
+    origin : str
+        The file that the values come from, as ``FILE`` or ``FILE::PART``; it tells files of one name apart.
+    taken : str
+        The part of the file that was taken where none was named, in words.
 
     Examples
     --------
@@ -87,6 +93,8 @@ class Representation:
     name: str | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
     converted: Mapping[str, str] = field(default_factory=dict)
+    origin: str = ""
+    taken: str = ""
 
     def __post_init__(self) -> None:
         label = self.name or "the representation"
@@ -120,8 +128,10 @@ def reading_notes(*representations: Representation) -> list[str]:
     >>> reading_notes(a, a)
     ["left out of seed0.csv: 'label' (text), 'time' (timestamp)"]
     """
-    said = [notes_on(each.name or "the representation", each.left_out, each.converted) for each in representations]
-    return list(dict.fromkeys(note for notes in said for note in notes))
+    said = [f"took {each.taken} of {each.name or 'the representation'}" for each in representations if each.taken]
+    for each in representations:
+        said += notes_on(each.name or "the representation", each.left_out, each.converted)
+    return list(dict.fromkeys(said))
 
 
 def notes_on(name: str, left_out: Mapping[str, str], converted: Mapping[str, str]) -> list[str]:
@@ -131,7 +141,7 @@ def notes_on(name: str, left_out: Mapping[str, str], converted: Mapping[str, str
 
 
 def _by_reason(columns: Mapping[str, str]) -> str:
-    """Columns with what is said of each, those of which the same is said together, and not too many."""
+    """Columns with their reasons, grouped by reason, and not too many."""
     parts: dict[str, list[str]] = {}
     for name, reason in columns.items():
         parts.setdefault(reason, []).append(repr(name if len(name) <= 40 else f"{name[:37]}..."))
@@ -142,8 +152,33 @@ def _by_reason(columns: Mapping[str, str]) -> str:
     return ", ".join(said)
 
 
+def told_apart(names: Sequence[str], origins: Sequence[Any]) -> list[str]:
+    """Names that differ: files of one name are told apart by their folders or parts, whatever is left by number.
+
+    Examples
+    --------
+    >>> told_apart(["flat.npy", "flat.npy"], ["runs/seed0/flat.npy", "runs/seed1/flat.npy"])
+    ['seed0/flat.npy', 'seed1/flat.npy']
+    """
+    split = [str(origin or "").partition("::") for origin in origins]
+    folders = [Path(path).resolve().parts[1:-1] if path else () for path, _, _ in split]
+    parts = [f"{name}{mark}{part}" for name, (_, mark, part) in zip(names, split, strict=True)]
+    by_folder = [
+        ["/".join((*folder[-depth:], name)) for folder, name in zip(folders, names, strict=True)]
+        for depth in range(1, 1 + max(map(len, folders), default=0))
+    ]
+    choices = [list(names), *by_folder, parts]
+    best = max(choices, key=lambda told: len(set(told)))
+    often, seen = Counter(best), Counter[str]()
+    told = []
+    for name in best:
+        seen[name] += 1
+        told.append(name if often[name] == 1 else f"{name} ({seen[name]})")
+    return told
+
+
 def as_representation(data: Any, name: str) -> Representation:
-    """Take a Representation as it is (named if it has no name), and anything array-like as its values."""
+    """A Representation as it is (named if it has no name), or one made from anything array-like."""
     if isinstance(data, Representation):
         return data if data.name else replace(data, name=name)
     ids = None
@@ -168,7 +203,7 @@ class RowMatch:
 def match_rows(source: Representation, target: Representation, *, join: bool = False) -> RowMatch:
     """Check that two representations describe the same rows in the same order, or join them by id.
 
-    Without ``join`` any difference in ids, order or length is an :class:`~isorep.InputError` that says which
+    Without ``join`` any difference in ids, order or length raises an :class:`~isorep.InputError` that names the
     rows. With it the common ids are kept, in the source's order.
     """
     a, b = source.name or "source", target.name or "target"
@@ -257,7 +292,7 @@ def _checked_values(values: Any, label: str) -> Matrix:
 
 def _as_array(values: Any, label: str) -> Any:
     try:
-        if hasattr(values, "detach"):  # a torch tensor; numpy knows no bfloat16
+        if hasattr(values, "detach"):  # a torch tensor; numpy has no bfloat16
             values = values.detach().cpu()
             if str(values.dtype) == "torch.bfloat16":
                 return BFloat16Matrix(np.asarray(values.float()).view(np.uint32) >> 16)

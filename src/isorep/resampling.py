@@ -1,14 +1,14 @@
-r"""Folds, shuffles, nulls and intervals: one home for everything that is held out, permuted or resampled.
+r"""Folds, shuffles, nulls and intervals: everything that is held out, permuted or resampled.
 
 **Shuffles.** Rows of a group (tokens of a document, frames of a film, wells of a plate) may depend on each other in any
-way, so what is exchangeable when two sides are independent is the group as a whole. A shuffle pairs every group with
+way, so only whole groups are exchangeable when two sides are independent. A shuffle pairs every group with
 one group of its stratum, uniformly over permutations, rows in their order. Groups of a stratum have similar sizes and
 are cut to the smallest of them, in the observed pairing and in the shuffled ones alike: the p-value is then exact
 for any dependence inside groups (THEORY, Fisher's randomisation test).
 
-**Intervals.** Blocks of rows (or of groups) are left out one at a time, the estimate is taken without them, and
+**Intervals.** Blocks of rows (or of groups) are left out one at a time, the estimate is computed without them, and
 Student's quantile with one degree of freedom less than blocks gives the interval (delete-block jackknife; Busing,
-Meijer & van der Leeden 1999 for blocks of unequal size). No row is ever repeated, so statistics that repeats inflate
+Meijer & van der Leeden 1999 for blocks of unequal size). No row is repeated, so statistics that repeats would inflate
 (R², canonical correlations, neighbours) can be treated as well, and an estimate lies inside its interval.
 """
 
@@ -24,6 +24,7 @@ from scipy import special
 
 from .errors import InputError
 from .representation import Array
+from .results import Record
 
 LEVEL = 0.95
 BLOCKS = 25  # blocks of rows that a jackknife leaves out one at a time
@@ -102,9 +103,9 @@ class Shuffles:
     n : int
         Number of rows.
     groups : (n,) int array, optional
-        Codes of rows that belong together, from :func:`group_codes`: they move together.
+        Group codes of rows, from :func:`group_codes`: rows of a group move together.
     within : (n,) int array, optional
-        Codes of classes: rows, or groups, take partners of their own class only, so that what the classes explain is
+        Codes of classes: rows, or groups, get partners of their own class only, so that what the classes explain is
         part of chance. A group must lie inside one class.
 
     Attributes
@@ -113,7 +114,7 @@ class Shuffles:
         The rows that take part, in ascending order: all of them, unless groups differ in size or a class has one unit.
         A p-value compares the observed pairing of *these rows* with shuffled ones.
     distinct : float
-        How many different pairings there are; infinite beyond float64.
+        Number of different pairings; infinite beyond float64.
     """
 
     def __init__(self, n: int, groups: Array | None = None, within: Array | None = None) -> None:
@@ -157,7 +158,7 @@ class Shuffles:
         """The same pairings of a random part of the rows, about ``most`` of them; itself where there are fewer.
 
         Groups lose rows, the same places in every group of a stratum, before groups are left out: the number of groups
-        is what p-values rest on.
+        is what determines p-values.
         """
         if len(self.rows) <= most:
             return self
@@ -170,7 +171,7 @@ class Shuffles:
         return part
 
     def notes(self, draws: int) -> list[str]:
-        """What a reader of the p-values should know about these pairings."""
+        """Caveats about p-values from these pairings."""
         said = []
         if not self.complete:
             said.append(f"p-values compare {len(self.rows)} of {self.n} rows: {self._left_out}")
@@ -246,7 +247,7 @@ def _exp(value: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Null:
+class Null(Record):
     """A statistic under shuffled pairings, and where the observed one lies among them.
 
     Attributes
@@ -258,9 +259,9 @@ class Null:
     p_value : float
         The share of pairings, the real one among them, that are at least as close.
     smallest_p : float
-        What ``p_value`` cannot fall below, given the number of draws and of distinct pairings.
+        The smallest possible ``p_value``, given the number of draws and of distinct pairings.
     exact : bool
-        Whether every draw is the statistic itself; otherwise ``method`` says what stands for it.
+        Whether every draw is the statistic itself; otherwise ``method`` describes the approximation.
     """
 
     draws: Array
@@ -272,7 +273,7 @@ class Null:
 
     @property
     def n(self) -> int:
-        """How many pairings were drawn."""
+        """The number of draws."""
         return len(self.draws)
 
     @property
@@ -282,17 +283,17 @@ class Null:
 
     @property
     def std(self) -> float:
-        """How far chance varies."""
+        """The standard deviation of the draws."""
         return float(np.std(self.draws, ddof=1)) if self.n > 1 else float("nan")
 
     @property
     def low(self) -> float:
-        """The 5 % point."""
+        """The 5th percentile."""
         return float(np.quantile(self.draws, 0.05, method="lower"))
 
     @property
     def high(self) -> float:
-        """The 95 % point."""
+        """The 95th percentile."""
         return float(np.quantile(self.draws, 0.95, method="higher"))
 
     def quantile(self, level: float) -> float:
@@ -304,6 +305,11 @@ class Null:
         """The p-value as it is printed: the smallest possible one as a bound."""
         return p_text(self.p_value, self.smallest_p)
 
+    @property
+    def range_95(self) -> tuple[float, float]:
+        """The 2.5th and the 97.5th percentile of the draws: the range that 95% of shuffled pairings lie in."""
+        return self.quantile(0.025), self.quantile(0.975)
+
     def times(self, unit: float) -> Null:
         """The same in other units."""
         return Null(self.draws * unit, self.observed * unit, self.p_value, self.smallest_p, self.exact, self.method)
@@ -314,6 +320,7 @@ class Null:
             "mean": self.mean,
             "low": self.low,
             "high": self.high,
+            "range_95": self.range_95,
             "observed": self.observed,
             "p_value": self.p_value,
             "smallest_p": self.smallest_p,
@@ -353,7 +360,7 @@ def null_of(
     return Null(values, float(observed), max(p, floor), smallest, exact, method)
 
 
-_SMALLEST_TAIL = 1e-3  # a tail fitted to few draws says no more
+_SMALLEST_TAIL = 1e-3  # the smallest p-value of a tail fitted to few draws
 _NEARLY_NORMAL = 1.6e-5  # skewness below which a gamma's shape is too large to compute its tail
 
 
@@ -407,7 +414,7 @@ def p_text(p: float, smallest: float) -> str:
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval for an estimate: the jackknife over blocks, unless said otherwise."""
+    """A 95% interval for an estimate: by the jackknife over blocks, unless stated otherwise."""
 
     low: float
     high: float
@@ -515,7 +522,7 @@ def jackknife(
     least: float = -math.inf,
     most: float = math.inf,
 ) -> Interval:
-    """The jackknife interval of a statistic that is taken from rows: ``statistic(kept)`` with a mask of the rows kept.
+    """The jackknife interval of a statistic of rows: ``statistic(kept)`` with a mask of the rows kept.
 
     Blocks come from :func:`assign_blocks`. The interval is centred at ``estimate``.
     """
@@ -535,7 +542,7 @@ def ratio_jackknife(above: Array, below: Array) -> tuple[Array, Array]:
 
 # Errors of fitted maps: the influence of every row, by its own residual and by the map that it helps to fit
 
-MOST_ROWS = 20_000  # whose influence on the maps is computed; others are taken to be like them
+MOST_ROWS = 20_000  # whose influence on the maps is computed; others are assumed to be like them
 
 
 def influence_rows(n: int, groups: Array | None, rng: np.random.Generator) -> Array | None:

@@ -1,12 +1,18 @@
-"""Results: they write themselves as JSON and as a page, come to a verdict, and set cells in columns."""
+"""Results: they write themselves as JSON, as a page, as a data frame and in a notebook, and set cells in columns."""
 
 from __future__ import annotations
 
 import math
+import os
 import platform
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
+import shlex
+import shutil
+import sys
+import textwrap
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import UTC, datetime
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -15,9 +21,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ._version import __version__
+from .errors import InputError
 from .files import finite_json, write_text
 
 if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
     from .report.document import Page
 
 
@@ -25,16 +35,43 @@ class Record:
     """A dataclass that writes its fields as plain data: a part of a result, or one without a page.
 
     Fields in ``unwritten`` stay out of it, as maps do that have files of their own; ``derived`` names properties that
-    are written beside the fields.
+    are written beside the fields. A subclass with a table of its own gives it in :meth:`frame_rows`.
     """
 
     unwritten: ClassVar[frozenset[str]] = frozenset()
     derived: ClassVar[tuple[str, ...]] = ()
 
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        # A dataclass makes no __repr__ where the class has one; its own would print every array.
+        cls.__repr__ = Record.__repr__  # type: ignore[method-assign]
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data."""
         names = [each.name for each in fields(self) if each.name not in self.unwritten]  # type: ignore[arg-type]
         return {name: plain(getattr(self, name)) for name in (*names, *self.derived)}
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The main table as a pandas ``DataFrame``: the numbers of :meth:`to_dict`, all digits kept."""
+        return data_frame(self.frame_rows())
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """The rows of the main table, by the names of its columns; by default one row with every single value."""
+        names = [*(each.name for each in fields(self)), *self.derived]  # type: ignore[arg-type]
+        values = {name: getattr(self, name) for name in names if name not in self.unwritten}
+        return [{name: value for name, value in values.items() if isinstance(value, SINGLE)}]
+
+    def _in_short(self) -> str:
+        """What the record is, in a few words: its fields, each in short."""
+        return ", ".join(f"{each.name}={in_short(getattr(self, each.name))}" for each in fields(self) if each.repr)  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({cut(self._in_short(), MOST_LETTERS)})"
+
+    def _repr_html_(self) -> str:
+        from .report.notebook import rows_in_notebook
+
+        return rows_in_notebook(type(self).__name__, self.frame_rows())
 
 
 class ResultRecord(Record):
@@ -61,7 +98,8 @@ class ResultRecord(Record):
         """The complete result and its page as JSON; also written to ``path`` where given, completely or not at all."""
         from .report.document import to_plain
 
-        text = finite_json(self.to_dict(), page=to_plain(self.page()))
+        page = self.page() if path is None else self._signed_page()
+        text = finite_json(self.to_dict(), page=to_plain(page))
         if path is not None:
             write_text(path, text)
         return text
@@ -70,7 +108,65 @@ class ResultRecord(Record):
         """Write the report: one HTML file with figures and tables."""
         from .report.page import write_page
 
-        write_text(path, write_page(self.page()))
+        write_text(path, write_page(self._signed_page()))
+
+    @cached_property
+    def _written(self) -> tuple[tuple[str, str], ...]:
+        """When this result was first written to a file, and by which command.
+
+        Files alone say so: the JSON of equal results in memory is equal.
+        """
+        seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
+        now = datetime.fromtimestamp(int(seconds), UTC) if seconds.isdecimal() else datetime.now(UTC)
+        return (("written", f"{now:%Y-%m-%d %H:%M} UTC"), ("command", _command()))
+
+    def _signed_page(self) -> Page:
+        page = self.page()
+        return replace(page, provenance=(*self._written, *page.provenance))
+
+    def _in_short(self) -> str:
+        """The first sentence of the answer; the fields in short where there is none."""
+        said = next((told for name in ANSWERS if (told := getattr(self, name, None))), None)
+        if said is None:
+            return super()._in_short()
+        head, stop, _ = str(said[0] if isinstance(said, tuple) else said).partition(". ")
+        return head + stop.rstrip()
+
+    def panels(self) -> list[str]:
+        """The methods that :meth:`plot` draws with, one a panel."""
+        return [name for name in PANELS if hasattr(self, name)]
+
+    def plot(self) -> Figure:
+        """The main figures as one matplotlib ``Figure`` for two columns; needs the extra ``plot``.
+
+        Each panel is also a method with ``ax=``, for a figure of its own: ``plot_ladder``, ``plot_scores``,
+        ``plot_matrix`` and ``plot_components``, as far as the result has them.
+        """
+        from .report.plots import arranged
+
+        return arranged([getattr(self, name) for name in self.panels()])
+
+    def _repr_html_(self) -> str:
+        from .report.notebook import page_in_notebook
+
+        return page_in_notebook(self.page())
+
+
+ANSWERS = ("verdict", "reading", "sentence")
+"""Where results keep their answer."""
+PANELS = ("plot_ladder", "plot_scores", "plot_matrix", "plot_components")
+SINGLE = str | bool | int | float | np.generic | None
+MOST_LETTERS = 240  # of what a record says of itself
+MOST_COMMAND = 600  # letters of a command line
+
+
+def _command() -> str:
+    """The command line, as it can be typed again; a program of the user's own is not repeated."""
+    program = Path(sys.argv[0] if sys.argv else "")
+    if program.stem == "isorep" or program.parts[-2:] == ("isorep", "__main__.py"):
+        line = shlex.join(["isorep", *sys.argv[1:]])
+        return line if len(line) <= MOST_COMMAND else f"{line[: MOST_COMMAND - 1]}…"
+    return "from Python"
 
 
 @dataclass(frozen=True)
@@ -82,6 +178,35 @@ class Verdict:
 
     def __str__(self) -> str:
         return self.sentence
+
+
+def data_frame(rows: Sequence[dict[str, Any]]) -> pandas.DataFrame:
+    """Rows as a pandas ``DataFrame``."""
+    try:
+        import pandas
+    except ImportError:
+        raise InputError("to_frame() needs pandas: install it with  pip install pandas") from None
+    return pandas.DataFrame(list(rows))
+
+
+def in_short(value: Any) -> str:
+    """A value in a few letters: numbers in four digits, arrays by their shape, anything longer by its length."""
+    if isinstance(value, float | np.floating):
+        return f"{float(value):.4g}"
+    if isinstance(value, np.ndarray):
+        return f"<array {' x '.join(map(str, value.shape))}>"
+    if isinstance(value, str):
+        return repr(cut(value, 40))
+    if isinstance(value, SINGLE):
+        return str(value)
+    if isinstance(value, tuple | list | dict) and len(value):
+        return f"<{len(value)}>"
+    return f"<{type(value).__name__}>"
+
+
+def cut(text: str, most: int) -> str:
+    """A text of so many letters at most."""
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def plain(value: Any) -> Any:
@@ -108,14 +233,101 @@ def versions() -> dict[str, str]:
     return {"isorep": __version__, "python": platform.python_version(), **packages}
 
 
-def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
-    """Cells under each other: the columns in ``left`` set left, the others right."""
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if place in left else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+ARROWS = "↑ higher is closer, ↓ lower is closer"
+MARK = "> "  # before the row of a table that the verdict is about
+
+
+def text_width() -> int:
+    """Columns of the terminal; 80 where there is none, and never fewer than 40."""
+    return max(40, shutil.get_terminal_size((80, 24)).columns)
+
+
+def told(verdict: object, *blocks: str, notes: Sequence[str] = (), width: int | None = None) -> str:
+    """A result as text: the verdict, then blocks with empty lines between them, then notes, wrapped."""
+    return "\n\n".join(filter(None, [wrapped(f"verdict: {verdict}", width=width), *blocks, noted(notes, width)]))
+
+
+def noted(notes: Sequence[str], width: int | None = None) -> str:
+    """One line for each note, wrapped."""
+    return "\n".join(wrapped(f"note: {note}", 6, width) for note in notes)
+
+
+def wrapped(text: str, indent: int = 0, width: int | None = None) -> str:
+    """Text in lines that fit the terminal, or ``width``, the later ones indented; words are never broken."""
+    filler = textwrap.TextWrapper(
+        width or text_width(), subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(filler.fill(line) for line in text.splitlines())
+
+
+def decimals(value: float | None, digits: int = 4) -> str:
+    """A number with so many decimals, never minus zero; a dash for one that is not there."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    return f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def significant(value: float) -> str:
+    """A number in three significant digits; an exponent only for what is below 0.00001 or above a million."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value + 0.0:g}"
+    size = math.floor(math.log10(abs(float(f"{value:.2e}"))))
+    return f"{value:.{max(0, 2 - size)}f}" if -5 <= size < 6 else f"{value:.2e}"
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """A number with its noun: 1 pair, 2 pairs."""
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def aligned(
+    rows: Sequence[Sequence[str]],
+    left: Sequence[int] = (0,),
+    *,
+    marked: Collection[str] = (),
+    optional: Sequence[str] = (),
+    width: float | None = None,
+) -> str:
+    """Cells under each other: the columns in ``left`` set left, the others right.
+
+    The first row holds the titles, which may take several lines. Rows whose first cell is ``marked`` have a mark before
+    it. A table that is wider than the terminal, or than ``width``, loses its ``optional`` columns, the first one named
+    first; what is still too wide goes on below, under the same first column, without rows that are empty there.
+    """
+    width = text_width() if width is None else width
+    titles = list(rows[0])
+    if marked:
+        rows = [(f"{MARK if row[0] in marked else ' ' * len(MARK)}{row[0]}", *row[1:]) for row in rows]
+    sizes = [max(len(line) for row in rows for line in row[place].split("\n")) for place in range(len(titles))]
+    kept = list(range(len(titles)))
+    for title in optional:
+        if _breadth(kept, sizes) > width and title in titles:
+            kept.remove(titles.index(title))
+    blocks = [[kept[0]]]
+    for place in kept[1:]:
+        if len(blocks[-1]) > 1 and _breadth([*blocks[-1], place], sizes) > width:
+            blocks.append([kept[0]])
+        blocks[-1].append(place)
+    texts = [_block(rows, blocks[0], sizes, left)]
+    for block in blocks[1:]:
+        filled = [row for row in rows[1:] if any(row[place] for place in block[1:])]
+        texts.append(_block([rows[0], *filled], block, sizes, left))
+    return "\n\n".join(texts)
+
+
+def _breadth(places: Sequence[int], sizes: Sequence[int]) -> int:
+    return sum(sizes[place] for place in places) + 2 * (len(places) - 1)
+
+
+def _block(rows: Sequence[Sequence[str]], places: Sequence[int], sizes: Sequence[int], left: Sequence[int]) -> str:
+    heads = [rows[0][place].split("\n") for place in places]
+    height = max(map(len, heads))
+    lines = [*zip(*([""] * (height - len(head)) + head for head in heads), strict=True)]
+    lines += [tuple(row[place] for place in places) for row in rows[1:]]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(sizes[place]) if place in left else cell.rjust(sizes[place])
+            for place, cell in zip(places, line, strict=True)
+        ).rstrip()
+        for line in lines
+    )

@@ -1,4 +1,4 @@
-"""Row blocks: how every pass over the data is made, whatever the rows lie in.
+"""Row blocks: passes over rows in memory, in files or on workers.
 
 A pass slices blocks of consecutive rows, so a memory map is read once in order and never held as a whole. A pass over
 the chunks of Dask arrays runs the same functions in the workers.
@@ -6,32 +6,24 @@ the chunks of Dask arrays runs the same functions in the workers.
 
 from __future__ import annotations
 
-import math
-import os
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ContextDecorator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from functools import cache
-from pathlib import Path
-from threading import Lock, local
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from .chunked import ChunkedRows, keep_all, pass_over
 from .errors import InputError
 from .representation import Array, Matrix, Representation, rounding_of
 from .storage.lazy import release
+from .threads import Crew
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Progress = Callable[[str, int, int], None]
 
-BLOCK_CELLS = 6 * 2**20  # 48 MiB in float64: large enough for BLAS, small beside any input that needs blocks
+BLOCK_CELLS = 6 * 2**20  # 48 MiB in float64: large enough for BLAS, small compared with any input that needs blocks
 
 
 def no_progress(stage: str, done: int, total: int) -> None:
@@ -39,7 +31,7 @@ def no_progress(stage: str, done: int, total: int) -> None:
 
 
 def block_rows(*widths: int, cells: int = BLOCK_CELLS) -> int:
-    """How many rows make a block, for matrices of these widths."""
+    """The number of rows per block, for matrices of these widths."""
     return int(np.clip(cells // max(widths), 64, 65536))
 
 
@@ -50,7 +42,7 @@ def blocks(n: int, size: int) -> Iterator[slice]:
 
 
 def read_rows(values: Matrix, rows: slice | Array) -> Array:
-    """Some rows as an array in memory; the pages of a memory map are given back to the system."""
+    """Some rows as an array in memory; the pages of a memory map are released to the system."""
     if not isinstance(values, np.memmap):
         return np.asarray(values[rows])
     block = np.array(values[rows])
@@ -59,14 +51,14 @@ def read_rows(values: Matrix, rows: slice | Array) -> Array:
 
 
 class OutOfTimeError(Exception):
-    """A stage was left before it had anything to show."""
+    """A stage was stopped before it had a result."""
 
 
 class Deadline:
-    """Until when stages may go on: for some seconds, or until somebody stops them; without either, to the end.
+    """A time limit for stages: some seconds, or until stopped from outside; without either, no limit.
 
-    Stages look at it between steps, and leave what they have. Default budgets count work, so that numbers do not
-    depend on the load of a machine: only this uses the clock.
+    Stages check it between steps, and return what they have. Default budgets count work, so that results do not depend
+    on the load of a machine: only this class uses the clock.
     """
 
     def __init__(self, seconds: float | None = None) -> None:
@@ -77,7 +69,7 @@ class Deadline:
 
     @property
     def stopped(self) -> bool:
-        """Whether somebody has stopped it, or what it is a share of."""
+        """Whether it, or the deadline it is a share of, was stopped."""
         return self._stopped or (self._parent is not None and self._parent.stopped)
 
     @stopped.setter
@@ -92,7 +84,7 @@ class Deadline:
         return self._end is not None and time.monotonic() >= self._end
 
     def share(self, part: float) -> Deadline:
-        """A deadline after a part of the time that is left."""
+        """A deadline after a part of the remaining time."""
         mine = Deadline(None if self._end is None else part * max(self._end - time.monotonic(), 0.0))
         mine._parent = self
         return mine
@@ -103,77 +95,6 @@ class Deadline:
             raise OutOfTimeError
 
 
-class _OneThread(ContextDecorator):
-    """BLAS with one thread, for as long as anybody in this process asks for it: a context, or a decorator.
-
-    Limits belong to the process. So the first to come sets them and the last to go takes them back, whichever thread
-    either is in. It decorates public functions whose matrices are small, or whose work a crew shares.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._count = 0
-        self._limits: Any = None
-        self.threads = 1  # that there were before, as far as this process may use them
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._count == 0:
-                self.threads = min(blas_threads(), allowed_processors())
-                self._limits = threadpool_limits(1)
-            self._count += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._count -= 1
-            if self._count == 0:
-                self._limits.restore_original_limits()
-
-
-one_blas_thread = _OneThread()
-_THREAD = local()  # whether it belongs to a crew
-
-
-class Crew:
-    """One thread a core, with single-threaded BLAS inside: the way every pass is made.
-
-    Results come in the order of the items, so that nothing depends on the number of threads. Inside a thread of a crew
-    another one has that thread alone.
-    """
-
-    def __enter__(self) -> Self:
-        one_blas_thread.__enter__()
-        self.size = 1 if getattr(_THREAD, "of_a_crew", False) else one_blas_thread.threads
-        self._pool = ThreadPoolExecutor(self.size, initializer=_join_crew) if self.size > 1 else None
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-        one_blas_thread.__exit__()
-
-    def stream(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Results one by one, in order; only as many are worked on ahead as there are threads."""
-        if self._pool is None:
-            yield from map(function, items)
-            return
-        pending: deque[Future[Result]] = deque()
-        try:
-            for item in items:
-                pending.append(self._pool.submit(function, item))
-                if len(pending) > self.size:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-        finally:
-            for future in pending:
-                future.cancel()
-
-
-def _join_crew() -> None:
-    _THREAD.of_a_crew = True
-
-
 def map_blocks(
     function: Callable[[slice], Result],
     n: int,
@@ -181,7 +102,7 @@ def map_blocks(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Result]:
-    """Apply a function to every row slice, one thread a core with single-threaded BLAS inside; results in order."""
+    """Apply a function to every row slice, one thread per core with single-threaded BLAS inside; results in order."""
     slices = list(blocks(n, size))
     if len(slices) < 2:
         return [function(rows) for rows in slices]
@@ -204,10 +125,10 @@ def map_rows(
     beside: Sequence[Array] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Result]:
-    """Apply a function to blocks of the same rows of several matrices, wherever they are; results in order.
+    """Apply a function to blocks of the same rows of several matrices, local or on workers; results in order.
 
     It is called with the first row's place, a block of each matrix, and the block's rows of each array ``beside``.
-    Rows of Dask arrays are worked on in the workers, so that it may change nothing but its result.
+    Rows of Dask arrays are processed in the workers, so the function must not have side effects.
     """
     return list(stream_rows(function, matrices, size, beside=beside, progress=progress))
 
@@ -223,7 +144,7 @@ def stream_rows(
 ) -> Iterator[Result]:
     """The results of :func:`map_rows` one by one: for those that together would fill the memory.
 
-    ``per_row`` numbers per row come back.
+    ``per_row`` is the number of results per row.
     """
     away = in_chunks(*matrices)
     if away is not None:
@@ -272,7 +193,7 @@ def in_chunks(*matrices: Matrix) -> list[ChunkedRows] | None:
 
 
 def kept_by_workers(*sides: Representation) -> tuple[Representation, ...]:
-    """Sides that several passes are made over: rows of Dask arrays are kept by the workers if all fit there together.
+    """Sides for several passes: rows of Dask arrays are kept by the workers if all fit there together.
 
     Ids are not checked again.
     """
@@ -286,51 +207,14 @@ def kept_by_workers(*sides: Representation) -> tuple[Representation, ...]:
     return tuple(kept)
 
 
-NEAR_CELLS = 2**24  # of a Dask array that is brought here, where many short passes are made over it
+NEAR_CELLS = 2**24  # of a Dask array that is fetched where many short passes are made over it
 
 
 def brought_here(values: Matrix, most: float = np.inf) -> Matrix:
-    """Rows on this machine: those of a Dask array are brought here, if they have at most so many cells."""
+    """Rows on this machine: those of a Dask array are fetched, if they have at most ``most`` cells."""
     cells = int(values.shape[0]) * int(values.shape[1])
     away = isinstance(values, ChunkedRows) or (isinstance(values, ProjectedRows) and values.chunked is not None)
     return values[:] if away and cells <= most else values
-
-
-def blas_threads() -> int:
-    """The number of threads that BLAS may use, which is also how many blocks are worked on at once."""
-    return max((int(pool["num_threads"]) for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
-
-
-@cache
-def allowed_processors(root: Path = Path("/sys/fs/cgroup"), told: Path = Path("/proc/self/cgroup")) -> int:
-    """How many processors a container lets this process use at once; the machine's where nothing limits it.
-
-    BLAS counts the machine's, and threads beyond the quota of a control group (Linux) are only stopped in turn.
-    """
-    most = os.cpu_count() or 1
-    try:
-        groups = [line.split(":", 2) for line in told.read_text().splitlines()]
-    except OSError:
-        return most
-    for _, controllers, place in groups:
-        if controllers == "" or "cpu" in controllers.split(","):
-            home = root if controllers == "" else root / controllers
-            for folder in (home / place.lstrip("/"), home):
-                most = min(most, _quota(folder) or most)
-    return most
-
-
-def _quota(folder: Path) -> int | None:
-    """The quota over the period of a control group, rounded up, in either version's files; None without one."""
-    try:
-        both = folder / "cpu.max"
-        if both.exists():
-            quota, period = both.read_text().split()
-        else:
-            quota, period = ((folder / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
-        return max(math.ceil(int(quota) / int(period)), 1) if int(quota) > 0 else None
-    except (OSError, ValueError, ZeroDivisionError):  # no such files, "max", or something else
-        return None
 
 
 class SelectedRows:
@@ -353,7 +237,7 @@ class SelectedRows:
 
 
 class HeldRows:
-    """Some rows of a Dask array, brought here at once and asked for by the numbers they have there."""
+    """Some rows of a Dask array, fetched at once and indexed by their numbers in that array."""
 
     def __init__(self, values: Matrix, rows: Array) -> None:
         self._rows = np.unique(rows)
@@ -398,7 +282,7 @@ def select(values: Matrix, rows: Array | None) -> Matrix:
 
 
 def equal_rows(values: Matrix) -> Array:
-    """For each row a number that equal rows share, from 0.
+    """For each row a number from 0, the same for equal rows.
 
     Rows are compared by a 64-bit hash of their float64 values, so -0.0 equals 0.0 and one pass is enough.
     """

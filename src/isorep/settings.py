@@ -1,4 +1,4 @@
-"""Settings as callers give them, checked before any work: a refusal names the setting, its value and what it may be."""
+"""Settings of callers, checked before any work: errors name the setting, its value and the allowed values."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """Each aligner is optimal in its group, exact without noise, and indifferent to what its group removes."""
 
+import importlib
 import itertools
 import pickle
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import optimize
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -204,3 +206,21 @@ def test_aligners_refuse_what_compare_refuses(rng, aligner):
         clone(aligner).fit(bad, x)
     with pytest.raises(ValueError, match="10 rows"):
         clone(aligner).fit(x, x[:7])
+
+
+@pytest.mark.parametrize("kept_elsewhere", [False, True])
+def test_the_assignment_is_that_of_scipy(monkeypatch, kept_elsewhere):
+    """The compiled function is taken without its package, and from the package where scipy keeps it elsewhere."""
+    base = importlib.import_module("isorep.alignment.base")
+    if kept_elsewhere:
+        monkeypatch.setattr(base.PathFinder, "find_spec", lambda *_: None)
+    base.linear_sum_assignment.cache_clear()
+    rng = np.random.default_rng(0)
+    for shape in ((1, 1), (3, 3), (3, 7), (40, 40)):
+        costs = rng.normal(size=shape)
+        for mine, theirs in zip(
+            base.linear_sum_assignment()(costs), optimize.linear_sum_assignment(costs), strict=True
+        ):
+            np.testing.assert_array_equal(mine, theirs)
+    assert (base.linear_sum_assignment() is optimize.linear_sum_assignment) == kept_elsewhere
+    base.linear_sum_assignment.cache_clear()

@@ -21,8 +21,15 @@ class Finished:
 
 
 @pytest.fixture
-def isorep_command(monkeypatch, capsys):
+def columns() -> int:
+    """Columns of the terminal: so many that no sentence is wrapped."""
+    return 1000
+
+
+@pytest.fixture
+def isorep_command(monkeypatch, capsys, columns):
     """Call ``isorep`` with arguments; returns exit code, stdout and stderr."""
+    monkeypatch.setenv("COLUMNS", str(columns))
 
     def call(*arguments) -> Finished:
         monkeypatch.setattr(sys, "argv", ["isorep", *map(str, arguments)])

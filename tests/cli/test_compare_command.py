@@ -14,16 +14,24 @@ from ..data import noisy_pair
 FAST = ("--null", "5", "--boot", "100")
 
 
-def test_the_ladder_then_the_verdict_are_printed_and_nothing_on_stderr(isorep_command, files):
+def test_the_verdict_then_the_ladder_are_printed_and_nothing_on_stderr(isorep_command, files):
     done = isorep_command("compare", files / "a.npy", files / "b.npy", *FAST)
     assert done.code == 0
     assert done.err == ""
     lines = done.out.splitlines()
-    order = ["identity", "signed_permutation", "rigid", "linear", "ica", "verdict:"]
+    order = [
+        "verdict: ",
+        "  identity ",
+        "  signed_permutation ",
+        "> rigid ",
+        "  linear ",
+        "  ica ",
+        "> marks the verdict",
+    ]
     places = [next(i for i, line in enumerate(lines) if line.startswith(word)) for word in order]
     assert places == sorted(places)
-    assert "verdict: a.npy and b.npy agree up to a rigid motion" in done.out
-    for heading in ("held-out error", "95 % interval", "chance", "in-sample", "diameters"):
+    assert done.out.startswith("verdict: a.npy and b.npy agree up to a rigid motion")
+    for heading in ("held-out", "95% interval", "chance", "R²", "in-sample", "diameters"):
         assert heading in done.out
 
 
@@ -38,6 +46,7 @@ def test_json_is_complete_and_equals_the_python_result(isorep_command, files):
     result = isorep.compare(files / "a.npy", files / "b.npy", n_null=5, n_boot=100, random_state=3)
     written, computed = json.loads(target.read_text()), json.loads(result.to_json())
     assert written.pop("seconds").keys() == computed.pop("seconds").keys()
+    assert dict(written["page"].pop("provenance")).items() >= dict(computed["page"].pop("provenance")).items()
     assert written == computed
 
 

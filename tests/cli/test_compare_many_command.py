@@ -25,14 +25,15 @@ def test_matrices_consensus_components_outliers_and_verdict_are_printed_in_that_
     done = isorep_command("compare", *runs)
     assert (done.code, done.err) == (0, "")
     words = [
+        "verdict: 4 of the 5 runs agree up to a rigid motion",
+        "e.npy is an outlier",
         "e.npy: 200 rows x 4 columns",
-        "lower is closer, 1 is no better than the mean",
-        "over pairs",
+        "lower is closer, 1 is no better than the mean; over all pairs, outliers included",
+        "> rigid",
+        "> marks the verdict",
         "rigid, row mapped onto column",
         "consensus:",
         "components: none recurs in all 5 runs, 4 do in some",
-        "verdict: 4 of the 5 runs agree up to a rigid motion",
-        "e.npy stands apart",
     ]
     places = [done.out.index(word) for word in words]
     assert places == sorted(places)
@@ -100,7 +101,7 @@ def test_ids_groups_and_join_work_for_many_files(isorep_command, tmp_path):
     assert isorep_command("compare", *files).code == 2
     done = isorep_command("compare", *files, "--join", "--groups", tmp_path / "groups.npy")
     assert done.code == 0, done.err
-    assert "105 rows are in all runs, dropped are 5 from 0.npz, 15 from 1.npz, 10 from 2.npz" in done.out
+    assert "105 rows are in all runs; dropped: 5 from 0.npz, 15 from 1.npz, 10 from 2.npz" in done.out
 
 
 def test_files_of_one_name_are_told_apart_by_their_folders(isorep_command, runs, tmp_path):

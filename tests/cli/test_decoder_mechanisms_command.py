@@ -78,12 +78,12 @@ def test_leakage_is_printed_beside_random_bases_written_and_limited(isorep_comma
     assert leak["near"]
     assert found["near_factors"]["splits"][0]["dimensions"] == [2]
     page = (tmp_path / "m.html").read_text()
-    assert "Leakage, beside random bases" in page
+    assert "Leakage, compared with random bases" in page
     assert "Cuts into near-factors" in page
     over = isorep_command(*call, "--max-leakage", 1e-6, "--quiet")
     assert over.code == 1
     assert "the Type D leakage, " in over.err
-    assert "above the limit 0.0001 %" in over.err
+    assert "above the limit 0.0001%" in over.err
     alone = isorep_command(*call[:4], "2", "--samples", 6, "--max-leakage", 0.05, "--quiet")
     assert alone.code == 1
     assert "leakage was not measured" in alone.err

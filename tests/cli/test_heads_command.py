@@ -83,7 +83,7 @@ def test_limits_decide_the_exit_code(isorep_command, folder):
         (["model.safetensors"], "several tensors could be meant"),
         (["other.npy", "few.npy"], "12 classes and few.npy has 4"),
         (["other.npy", "--groups", "counts.npy"], "name two heads"),
-        (["other.npy", "--bias", "few.npy"], "where one entry a row is needed"),
+        (["other.npy", "--bias", "few.npy"], "where one entry per row is needed"),
         (["other.npy", "--features", "counts.npy"], "holds integers"),
         (["other.npy", "--json", "other.npy"], "is an input"),
         (["other.npy", "--family", "poisson"], "choose from softmax, contrastive, bernoulli, gaussian"),

@@ -18,10 +18,18 @@ def test_a_smoke_run_prints_its_table_and_is_not_done_twice(isorep_command, tmp_
     out, arguments = tmp_path / "run", ["reproduce", "deconfounding", "--scale", "smoke"]
     done = isorep_command(*arguments, "--out", out, "--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
     assert (done.code, done.err) == (0, "")
-    for words in ("obtained", "published in Table 3", "verdict: ", "claim: ", "seed 0; 2 units in", "lightgbm"):
-        assert words in done.out
+    said = " ".join(done.out.split())
+    assert done.out.startswith("verdict: ")
+    for words in ("obtained", "published in Table 3", "claim: ", "seed 0; 2 units in", "lightgbm"):
+        assert words in said
     assert "note: BBBC021 was left out: name a folder with --data or ISOREP_DATA" in done.out
-    assert done.out.endswith(f"wrote {out}: config.json, metrics.json, table.txt, units, figures\n")
+    assert f"\nRun: {out} (config.json, metrics.json, table.txt, units, figures)\n" in done.out
+    assert done.out.endswith(f"\nReport: {tmp_path / 'r.html'}\nResult: {tmp_path / 'r.json'}\n")
+    tables = json.loads((tmp_path / "r.json").read_text())["tables"]
+    written = (out / "table.txt").read_text()
+    for place, table in enumerate(tables):  # one table is printed, all are in the file
+        assert table["title"] in " ".join(written.split())
+        assert (table["title"] in said) == (place == 0)
     assert json.loads((tmp_path / "r.json").read_text())["schema"] == "isorep.reproduction/1"
     html = (tmp_path / "r.html").read_text()
     for name in ("claims", "tables", "figures", "units", "settings", "versions", "citation"):
@@ -30,8 +38,8 @@ def test_a_smoke_run_prints_its_table_and_is_not_done_twice(isorep_command, tmp_
     again = isorep_command(*arguments, "--out", out)
     assert again.code == 0
     head, _, rest = again.out.partition("\n\n")
-    assert head == f"{out} holds 2 of 2 units: going on from there"
-    assert rest == done.out
+    assert " ".join(head.split()) == f"{out} holds 2 of 2 units: resuming"
+    assert rest == done.out.partition("\nReport: ")[0]
     assert isorep_command(*arguments, "--out", out, "--quiet").out == ""
     assert one_sentence(isorep_command(*arguments, "--out", out, "--seed", 3), "another seed (0, not 3)")
 
@@ -59,7 +67,7 @@ def test_an_interrupted_run_says_what_is_kept(isorep_command, tmp_path, monkeypa
     done = isorep_command("reproduce", "deconfounding", "--scale", "smoke", "--out", tmp_path / "run")
     assert done.code == 130
     assert done.err.startswith("isorep: interrupted; ")
-    assert "keeps 0 finished units: the same command goes on from there" in done.err
+    assert "keeps 0 finished units: the same command resumes there" in done.err
 
 
 def test_help_names_the_scales(isorep_command):

@@ -32,8 +32,8 @@ def test_two_files_give_every_index_with_its_chance(isorep_command, folder):
     )  # fmt: skip
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
-    assert lines[0].split()[:3] == ["index", "value", "chance"]
-    assert [line.split()[0] for line in lines[1:11]] == [
+    assert lines[3].split()[:3] == ["index", "value", "chance"]
+    assert [line.split()[0] for line in lines[4:14]] == [
         "cca", "svcca", "pwcca", "linear_r2", "cka", "cka_debiased", "cka_rbf", "procrustes_distance", "mcc",
         "mutual_knn",
     ]  # fmt: skip
@@ -77,7 +77,7 @@ def test_a_limit_on_an_index_that_cannot_tell_is_not_met(isorep_command, folder)
 def test_chosen_indices_and_no_null(isorep_command, folder):
     done = isorep_command("similarity", folder / "a.npy", folder / "b.npy", "--indices", "mcc,cca", "--permutations", 0)
     assert done.code == 0
-    assert [line.split()[0] for line in done.out.splitlines()[1:3]] == ["cca", "mcc"]
+    assert [line.split()[0] for line in done.out.splitlines()[4:6]] == ["cca", "mcc"]
     assert "No null was drawn" in done.out
     assert isorep_command("similarity", folder / "a.npy", folder / "b.npy", "--quiet").out == ""
 

@@ -30,8 +30,8 @@ def test_from_two_files_to_scores_verdict_json_and_page(isorep_command, files):
     for words in (
         "latents  latents.npz: 200 rows, 4 continuous",
         "factors  factors.csv: 200 rows, 3 discrete, 1 continuous",
-        "shuffled rows ask for information, random axes whether any other axes would do as well",
-        "chance (random axes)",
+        "Scores against shuffled rows; higher is better, 1 is best",
+        "Scores of whitened latents against random axes; higher is better, 1 is best",
         "infom",
         "mcc_held_out",
         "verdict: All 4 factors have a latent of their own (shape z0, lit z1, size z2, hue z3).",

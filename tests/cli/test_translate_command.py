@@ -71,16 +71,17 @@ def test_a_fit_prints_what_is_lost_and_writes_map_json_and_page(isorep_command, 
     )  # fmt: skip
     assert (done.code, done.err) == (0, "")
     for words in (
-        "old  old.npy: 8 columns, rank 8, condition 10",
-        "pairs 600: 480 fit and choose, 120 test",
-        "recall@1  recall@10  recall@100",
+        "old    old.npy: 8 columns, rank 8, condition 10",
+        "pairs  600: 480 to fit and choose, 120 to test",
+        "recall  recall  recall",
+        "> linear ",
         "untranslated",
         "verdict: old.npy can be translated to new.npy",
         "pairs: ",
         "note: ",
     ):
         assert words in done.out
-    assert done.out.endswith(f"wrote {out}: the linear map, fitted to all 600 pairs\n")
+    assert f"\nMap: {out} (the linear map, fitted to all 600 pairs)\n" in done.out
     result = json.loads((folder / "r.json").read_text())
     assert (result["schema"], result["best"]) == ("isorep.translate/2", "linear")
     assert "<html" in (folder / "r.html").read_text()

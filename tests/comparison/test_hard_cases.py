@@ -94,7 +94,7 @@ def test_a_weak_relation_is_called_one_in_part():
     x = rng.normal(size=(5000, 4))
     verdict = isorep.compare(x, 0.3 * x + rng.normal(size=x.shape), **FAST).verdict
     assert verdict.rung is not None
-    assert verdict.sentence.startswith("source and target agree in part only, ")
+    assert verdict.sentence.startswith("source and target are partly related, ")
 
 
 def test_a_side_that_is_constant_outside_one_fold_is_compared():
@@ -108,7 +108,7 @@ def test_a_side_that_is_constant_outside_one_fold_is_compared():
 def test_an_undetermined_rotation_is_said_to_be_one(rng):
     with pytest.warns(UserWarning, match="only 30 rows"):
         result = isorep.compare(rng.normal(size=(30, 60)), rng.normal(size=(30, 60)), **FAST)
-    assert any("rotation undetermined" in caveat for caveat in result.caveats)
+    assert any("rotation is undetermined" in caveat for caveat in result.caveats)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_sources_that_are_not_gaussian_give_it_much(noise):
 
 def test_gaussian_components_are_said_to_be_undetermined_and_others_are_not():
     rng = np.random.default_rng(0)
-    words = "cannot be told from Gaussian ones: their directions are not determined"
+    words = "are indistinguishable from Gaussian: their directions are not determined"
     gaussian = isorep.compare(*pair(rng.normal(size=(N, D)), 0.0, rng), **FAST)
     (found,) = [caveat for caveat in gaussian.caveats if words in caveat]
     assert "of 6 independent components of each of source and target" in found
@@ -86,7 +86,7 @@ def test_two_groups_leave_the_rung_out_and_three_do_not():
     y = x + 0.1 * rng.normal(size=x.shape)
     two = isorep.compare(x, y, folds=2, groups=np.arange(200) % 2, **FAST)
     assert "ica" not in two.rungs
-    words = "the ICA rung was left out: each side is unmixed on groups of its own, which takes at least 3 groups"
+    words = "the ICA rung was left out: it needs at least 3 groups, because each side is unmixed on its own groups"
     assert words in two.caveats
     three = isorep.compare(x, y, folds=2, groups=np.arange(200) % 3, **FAST)
     assert "ica" in three.rungs

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import isorep
-from isorep.comparison.many import told_apart
+from isorep.representation import told_apart
 
 from .test_many import LADDER, seeds
 
@@ -101,7 +101,7 @@ def test_joined_runs_keep_the_rows_that_all_of_them_have():
     for name, matrix in plain.rungs.items():
         np.testing.assert_allclose(joined.rungs[name].rms, matrix.rms, atol=1e-12)
     assert joined.settings["rows_dropped"] == [10, 20, 10]
-    assert "80 rows are in all runs, dropped are 10 from a, 20 from b, 10 from c" in joined.caveats[0]
+    assert "80 rows are in all runs; dropped: 10 from a, 20 from b, 10 from c" in joined.caveats[0]
     with pytest.raises(isorep.InputError, match="run 1 has no row ids"):
         isorep.compare_many([with_ids(runs[0], ids, "a"), runs[1]], join=True)
     halves = [with_ids(runs[0][:60], ids[:60], "a"), with_ids(runs[1][40:], ids[40:], "b")]

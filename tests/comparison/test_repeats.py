@@ -114,8 +114,8 @@ def test_too_few_different_rows_are_said_to_be_fitted_to():
     result = isorep.compare(x, x + 0.1 * rng.normal(size=x.shape), **COMPARE)
     (found,) = said(result, "equal an earlier row")
     assert found == (
-        "196 of 200 rows of source equal an earlier row: too few distinct rows to hold equal ones out together, so "
-        "that maps were fitted to them"
+        "196 of 200 rows of source equal an earlier row: too few distinct rows to hold out equal rows together, "
+        "so maps were fitted to them"
     )
 
 

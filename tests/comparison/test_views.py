@@ -28,7 +28,7 @@ def test_one_shared_dimension_over_independent_ones_is_said_to_decide():
     result = isorep.compare(led(rng, leader), led(rng, leader), **FAST)
     assert result.verdict.rung is not None
     assert result.verdict.qualified == (
-        "Few dimensions decide this. With all columns at unit variance the answer is another: no rung explains them."
+        "Few dimensions decide this. With all columns at unit variance the verdict changes: no rung suffices."
     )
     assert result.verdict.sentence.endswith(result.verdict.qualified)
     assert result.reverse.verdict.qualified == result.verdict.qualified
@@ -36,9 +36,9 @@ def test_one_shared_dimension_over_independent_ones_is_said_to_decide():
     assert (view.name, view.rung) == ("at_unit_variance", None)
     assert view.errors["linear"] > 0.95
     (found,) = said(result, "few dimensions dominate")
-    assert found.startswith("few dimensions dominate source and target: 1 of 64 principal directions hold 90 %")
+    assert found.startswith("few dimensions dominate source and target: 1 of 64 principal directions hold 90%")
     told = float(found.rsplit(" ", 1)[1])
-    assert found.endswith(f"the median R² of a principal direction of the target is {told:.2f}")
+    assert found.endswith(f"the median R² per principal direction of the target is {told:.2f}")
     assert told < 0.05
 
 
@@ -49,8 +49,8 @@ def test_that_is_said_whatever_basis_the_sides_come_in(turned):
     sides = [led(rng, leader) @ (rotation(D, 3) if turn else np.eye(D)) for turn in turned]
     result = isorep.compare(*sides, **FAST)
     assert result.verdict.qualified == (
-        "Few dimensions decide this. With all principal directions at unit variance the answer is another: no rung "
-        "explains them."
+        "Few dimensions decide this. With all principal directions at unit variance the verdict changes: no rung "
+        "suffices."
     )
 
 
@@ -84,7 +84,8 @@ def test_an_independent_dimension_over_shared_ones_is_said_to_decide_too():
     y[:, 0] = rng.permutation(y[:, 0])
     result = isorep.compare(x, y, **FAST)
     assert result.verdict.rung is None
-    assert "With all columns at unit variance the answer is another: they agree up to the" in result.verdict.qualified
+    changed = "With all columns at unit variance the verdict changes: the smallest rung that suffices is"
+    assert changed in result.verdict.qualified
 
 
 def test_one_giant_row_that_both_sides_share_is_said_to_decide():
@@ -94,7 +95,7 @@ def test_one_giant_row_that_both_sides_share_is_said_to_decide():
     result = isorep.compare(x, y, **FAST)
     assert result.verdict.rung is not None
     assert result.verdict.qualified.startswith("Few rows decide this.")
-    without = "Without the row that carries half of the variance the answer is another: no rung explains them."
+    without = "Without the row that carries half of the variance the verdict changes: no rung suffices."
     assert without in result.verdict.sentence
     assert next(view for view in result.views if view.name == "without_outlying_rows").errors["linear"] > 0.95
     assert said(result, "few rows dominate source and target: 1 of 200 rows")

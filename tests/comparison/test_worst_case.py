@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 
 import isorep
-from isorep.comparison.worst_case import sample_claim, worst_case
+from isorep.comparison.worst_case import _Pairs, _smallest_distortion, sample_claim, worst_case
 
 from ..data import noisy_pair, rotation
 
@@ -195,3 +195,15 @@ def test_memory_maps_are_certified_as_arrays_are(tmp_path):
     np.save(tmp_path / "y.npy", y)
     mapped = worst_case(isorep.read(tmp_path / "x.npy"), isorep.read(tmp_path / "y.npy"))
     assert mapped.upper == pytest.approx(worst_case(x, y).upper)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_scale_undercuts_the_distortion_with_a_scale(seed):
+    """The value is the smallest over all scales, from below, and a fine grid of scales comes close to it."""
+    rng = np.random.default_rng(seed)
+    source = rng.gamma(2.0, size=400)
+    pairs = _Pairs(source, np.abs(0.3 * 10**seed * source + 0.1 * 10**seed * rng.normal(size=400)), 400)
+    told = _smallest_distortion(pairs, scale=True)
+    reached = [np.abs(pairs.target - s * source).max() for s in np.linspace(0, 1.0 * 10**seed, 4001)]
+    assert told <= min(reached) * (1 + 1e-12)
+    assert told >= 0.99 * min(reached)

@@ -99,7 +99,7 @@ def test_a_file_comes_whole_with_progress(host, tmp_path):
 def test_an_interrupted_transfer_goes_on_where_it_stopped(host, tmp_path):
     remote = Remote(host.url, "file.bin")
     host.cut = 2**20 + 17
-    with pytest.raises(isorep.InputError, match=r"interrupted after 1048593 bytes.*goes on from there"):
+    with pytest.raises(isorep.InputError, match=r"interrupted after 1048593 bytes.*run the same command to resume"):
         fetch(remote, tmp_path)
     assert "file.bin" not in everything(tmp_path)
     host.cut = None

@@ -48,7 +48,7 @@ def test_a_notch_is_seen_where_the_answer_says_it_would_be(seed):
     box = convexity(rng.uniform(size=(1000, 2)))
     assert box.remote <= box.limit < box.notch
     assert (box.answer == "none seen") == (box.notch > 2 * box.limit and 2 * box.remote <= box.limit)
-    assert ("quarter of these samples would be seen" in box.sentence) == (box.answer == "none seen")
+    assert ("quarter of these samples would be detected" in box.sentence) == (box.answer == "none seen")
     cut = convexity(notched(rng, 1000, 2))
     assert cut.answer == "holes"
     assert cut.remote > cut.limit
@@ -62,7 +62,7 @@ def test_what_cannot_be_seen_in_five_dimensions_is_not_denied(seed):
     assert cut.answer in ("blind", "holes")
     box = convexity(rng.uniform(size=(500, 5)))
     assert box.answer == "blind"
-    assert "hollow cloud would be seen, but not a notch" in box.sentence
+    assert "hollow cloud would be detected, but not a notch" in box.sentence
     assert convexity(sphere(rng, 500, 5)).answer == "holes"
 
 

@@ -129,7 +129,7 @@ def test_probabilities_and_their_logarithms_are_taken_as_logits(last):
 def test_what_follows_the_end_must_be_linear():
     first, second = (nn.Sequential(*net, nn.Tanh()) for net in twins(near_rotation(0, 0.01)))
     found = layers(first, second, rows(), ["0"], to="1", n_null=0)
-    assert found.end.sentence.startswith("not determined: the outputs are no linear function of 1")
+    assert found.end.sentence.startswith("not determined: the outputs are not a linear function of 1")
     assert layers(first, second, rows(), ["0"], to="2", n_null=0).end.sentence.startswith("not determined")
     wide = nn.Sequential(*twins(near_rotation(0, 0.01), classes=7)[1])
     other = layers(twins(near_rotation(0, 0.01))[0], wide, rows(), ["0"], to="1", n_null=0)
@@ -242,7 +242,7 @@ def test_a_head_that_is_constant_sees_nothing_and_a_large_bias_hides_nothing():
     with torch.no_grad():
         second[2].weight.zero_()
     dead = layers(first, second, given, ["0"], to="1", n_null=0)
-    assert "see 0 of 3 directions" in dead.end.sentence
+    assert "use 0 of 3 directions" in dead.end.sentence
     other = layers(second, first, given, ["0"], to="1", n_null=0)
     assert other.end.largest == 0
     assert other.layers[0].bound.vacuous
@@ -269,7 +269,7 @@ def test_the_answer_says_that_outputs_differ_where_no_constant_is_to_blame():
     found = layers(*rigid, rows(), ["0"], n_null=0)
     assert found.layers[0].constant == pytest.approx(1)
     assert found.layers[0].bound.vacuous
-    assert f"these differ by {found.mismatch:.2g} of their spread" in found.sentence
+    assert f"differ by {found.mismatch:.2g} of their spread" in found.sentence
     assert found.mismatch > 0.1
     assert any("outputs differ by" in caveat for caveat in found.caveats)
 
@@ -279,4 +279,4 @@ def test_rests_that_see_different_numbers_of_directions_are_both_counted():
     with torch.no_grad():
         second[2].weight[:, 2] = 0
     found = layers(first, second, rows(), ["1"], n_null=0)
-    assert found.layers[0].reading.startswith("covers the 2 and 3 directions that the two rests see")
+    assert found.layers[0].reading.startswith("covers the 2 and 3 directions that the two rests depend on")

@@ -234,6 +234,12 @@ def test_it_prints_and_serialises(found, tmp_path):
     assert "How rigid the rest is" in (tmp_path / "layers.html").read_text()
 
 
+def test_layers_that_are_all_as_near_have_no_closest(inputs):
+    net = network()
+    same = layers(net, net, inputs, n_null=0)
+    assert same.sentence.startswith("Up to a rigid motion with one scale every layer leaves 0.0000 diameters held out.")
+
+
 def test_the_rest_of_a_layer_does_not_end_at_itself():
     inputs = torch.randn(30, 5, dtype=torch.float64)
     with pytest.raises(isorep.InputError, match="nothing between"):

@@ -300,7 +300,7 @@ def test_numpy_functions_have_jacobians_by_differences_and_swaps():
     assert found.source == "central differences"
     assert states(found) == {"D": "holds", "M": "holds", "S": "holds", "H2": "holds", "H3": "holds"}
     assert found.type_h2.irreducible[0].state == "not tested"
-    assert any("no torch function" in caveat for caveat in found.caveats)
+    assert any("not a torch function" in caveat for caveat in found.caveats)
     mixed = mechanisms(lambda z: decoder(z) + np.tanh(z[:, :1] * z[:, 1:]), z, [1, 1], samples=10)
     assert states(mixed)["H2"] == states(mixed)["H3"] == states(mixed)["D"] == "fails"
 
@@ -510,3 +510,15 @@ def test_sparsest_bases_that_were_only_sampled_decide_nothing():
     assert found.type_m.evidence[0].levels[0].worst >= 1
     assert any("drawn at random" in caveat for caveat in found.caveats)
     assert of(generator, 2).type_m.state == "holds"
+
+
+def test_of_a_decoder_that_does_nothing_nothing_is_said_to_hold():
+    rng = np.random.default_rng(0)
+    still = isorep.decoder.mechanisms_of(np.zeros((5, 4, 2)), [1, 1])
+    assert still.verdict == "No latent moves the outputs: there is nothing to judge."
+    assert still.inactive == (0, 1)
+    half = np.zeros((5, 4, 3))
+    half[:, :2, 0], half[:, 2:, 1] = rng.normal(size=(2, 5, 2))
+    one = isorep.decoder.mechanisms_of(half, [1, 1, 1])
+    assert one.inactive == (2,)
+    assert one.verdict.startswith("Types D,")

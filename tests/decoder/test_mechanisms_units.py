@@ -94,7 +94,7 @@ def test_derivatives_that_would_fill_the_memory_are_left_to_swaps(rng):
     found = isorep.decoder.mechanisms(wide, rng.normal(size=(5, 12)), [6, 6], subsets=10)
     assert found.type_h2.way("derivatives") is not None
     assert found.type_h3.way("derivatives") is None
-    assert any("order 3 are too large to hold" in caveat for caveat in found.caveats)
+    assert any("order 3 do not fit in memory" in caveat for caveat in found.caveats)
 
 
 def test_one_block_is_no_plural(rng):

@@ -55,6 +55,15 @@ def test_measured_errors_keep_to_every_bound(found):
     assert status["both decoders are injective"] == "measured"
 
 
+def test_the_sentence_says_what_outputs_that_differ_allow(square, found):
+    shifted = pair(bent, square, lambda y: bent(y) + 0.01, square, n_null=0)
+    equal, allowed = (shifted.bounds[source].rms.value for source in ("equal_outputs", "with_mismatch"))
+    assert equal < allowed
+    said = f"which allows {equal:.4f} for equal outputs and {allowed:.4f} for outputs that differ as these do."
+    assert shifted.sentence.endswith(said)
+    assert found.sentence.endswith(f"which allows {found.bounds['equal_outputs'].rms.value:.4f}.")
+
+
 def test_no_scale_is_fitted(square):
     doubled = pair(bent, square, lambda y: bent(y / 2), 2 * square, n_null=0)
     assert doubled.in_sample.rms > 0.1

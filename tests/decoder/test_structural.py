@@ -1,5 +1,6 @@
 """Latents beside true factors: errors keep to the bounds where the assumptions hold, and the result says which fail."""
 
+import importlib
 import json
 import math
 
@@ -12,11 +13,16 @@ from isorep.datasets import Rooms, Squares, render_squares, slot_generator
 from isorep.decoder import Structural, structural
 from isorep.decoder.maps import channels_moved, joint_extremes, neighbour_extremes, open_map
 from isorep.decoder.prepare import as_latents
+from isorep.decoder.structural_page import _tiles
+from isorep.decoder.structural_result import TITLES
 
 torch = pytest.importorskip("torch")
 
 TURN = np.linalg.qr(np.random.default_rng(5).normal(size=(2, 2)))[0]
 LAST = torch.as_tensor(TURN)
+
+
+independence = importlib.import_module("isorep.decoder.structural")._independent
 
 
 def process(u):
@@ -244,7 +250,7 @@ def test_the_theorem_asks_for_independent_factors_of_one_dimension_with_the_late
     normal = rng.standard_normal((200, 2))
     same = {"process": lambda v: 1.0 * v, "decoder": lambda z: 1.0 * z, "n_null": 0, "standardise": False}
     free, tied, gaussian = (structural(v, v, **same) for v in (u, ring, normal))
-    assert status(free, "independent") == "measured"
+    assert status(free, "independent") == "not contradicted"
     assert status(tied, "independent") == "violated"  # uncorrelated, and still dependent
     assert status(free, "Gaussian") == "measured"
     assert status(gaussian, "Gaussian") == "not tested"
@@ -253,6 +259,51 @@ def test_the_theorem_asks_for_independent_factors_of_one_dimension_with_the_late
     assert wide.decoder.infinite
     assert any("3 latents and 2 factors" in caveat for caveat in wide.caveats)
     assert status(free, "as many dimensions") == "measured"
+
+
+def test_independent_factors_are_not_called_dependent_by_chance_nor_for_a_trifle():
+    rng = np.random.default_rng(0)
+    kinds = [rng.uniform, rng.standard_normal, rng.standard_cauchy, lambda size: rng.random(size) < 0.02]
+    asked = [independence(kind(size=(n, 5)) * 1.0, rng) for kind in kinds for n in (30, 300) for _ in range(40)]
+    assert {each.status for each in asked} == {"not contradicted"}
+    z = rng.standard_normal((5000, 2))
+    for slope, said in ((0.06, "not contradicted"), (0.2, "violated")):
+        tied = independence(np.c_[z[:, 0], z[:, 1] + slope * z[:, 0]], rng)
+        assert tied.status == said  # both are significant, and the second matters
+        low = float(tied.evidence.split("interval ")[1].split(" to")[0])
+        assert low > 0
+    few = independence(np.c_[z[:12, 0], z[:12, 1] + z[:12, 0]], rng)
+    assert few.status == "not contradicted"  # dependent, but twelve rows cannot tell
+    assert float(few.evidence.split(" to ")[1].rstrip(")")) > 0.6
+    assert independence(z[:5], rng).status == "not tested"
+    assert independence(z[:, :1], rng).status == "measured"
+
+
+def tiles(found):
+    return {title: (value, said) for title, value, said in _tiles(found)}
+
+
+def test_tiles_quote_the_bound_of_the_sentence(found):
+    assert f"is allowed ({TITLES[found.allowed[0]]})" in found.answer
+    bound = found.bounds[found.allowed[0]].rms
+    assert tiles(found)["RMS error, allowed"] == (f"{bound.value:.4f}", TITLES[found.allowed[0]])
+    assert f"{bound.value:.4f}" in found.answer
+    u = square()
+    twice = structural(
+        2 * encoded(u), u, process=process, decoder=lambda z: decoder(z / 2), standardise=False, n_null=0
+    )
+    source, measured = twice.allowed
+    assert source.endswith("scaled")
+    assert measured is twice.scaled_in_sample
+    assert tiles(twice)["RMS error, measured"] == (f"{measured.rms:.4f}", "rigid, one scale, in sample")
+    assert tiles(twice)["RMS error, allowed"][0] in twice.answer
+    other = np.stack([u[:, 0], u[:, 0] * u[:, 1]], axis=1)
+    far = structural(other, u, process=lambda v: 1.0 * v, decoder=lambda z: 1.0 * z, standardise=False, n_null=0)
+    error = "RMS" if far.broken.error == "rms" else "largest"
+    value, said = tiles(far)[f"{error} error, allowed"]
+    assert said == f"violated: {TITLES[far.broken.source]}"
+    assert float(value) == pytest.approx(far.broken.bound, abs=1e-4)
+    assert f"A bound is violated: {TITLES[far.broken.source]}, {far.broken.error} error" in far.answer
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -285,7 +336,7 @@ def test_it_prints_and_serialises(found, tmp_path):
     assert "between the two models" not in found.table()
     found.to_html(tmp_path / "structural.html")
     html = (tmp_path / "structural.html").read_text()
-    for words in ("Latents beside the true factors", "Process and decoder", "Two models near the factors"):
+    for words in ("Latents compared with the true factors", "Process and decoder", "Two models near the factors"):
         assert words in html
 
 
@@ -293,7 +344,7 @@ def test_no_failure_is_said_where_none_is_seen():
     u = square(300)
     plain = structural(u, u, process=lambda v: 1.0 * v, decoder=lambda z: 1.0 * z, n_null=0, standardise=False)
     assert plain.failing == ()
-    assert "No assumption was seen to fail" in plain.sentence
+    assert "No assumption was found to fail" in plain.sentence
 
 
 def test_wrong_input_is_refused():

@@ -159,7 +159,7 @@ def test_fewer_rows_than_columns():
     assert any("whitening kept 8 of 120 dimensions" in caveat for caveat in result.caveats)
     every = isorep.deconfound(wide, treated, plate, n_components="all", **QUICK)
     assert every.conditions["pca"].dimensions == 79
-    assert any("noise is blown up" in caveat for caveat in every.caveats)
+    assert any("noise is amplified" in caveat for caveat in every.caveats)
     some = isorep.deconfound(wide, treated, plate, n_components=7, **QUICK | {"conditions": "pca", "folds": 2})
     assert some.conditions["pca"].dimensions == 7
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import isorep
 from isorep.cli.main import app
 from isorep.disentangling import load
+from isorep.disentangling.page import _tiles
 
 from .conftest import bars, placed
 
@@ -20,28 +21,28 @@ def test_the_factors_of_simple_images_are_components_that_come_back(found):
     result, images, factors = found
     assert len(result.components) == 3
     assert all(component.comes_back for component in result.components)
-    assert result.returned == "All 3 components come back in the other training"
+    assert result.returned == "All 3 components are reproducible in the other training"
     # Brightness is linear in the pixels: three principal components lose nothing, and no success is told.
     assert result.trainings[0].principal > 0.999
     assert not result.learnt
-    assert result.verdict.startswith("Learnt no better than by principal components: 3 components keep ")
+    assert result.verdict.startswith("No better than principal components: 3 components keep ")
     assert result.verdict.endswith("3 principal components of the pixels 100%. " + result.returned + ".")
     shared = np.abs(np.corrcoef(factors.T, result.transform(images).T)[:3, 3:])
     assert shared.max(1).min() > 0.95
     assert result.trainings[0].lost < 0.1
     assert result.trainings[0].constant < 5
     for words in (
-        "All 3 components come back",
+        "All 3 components are reproducible",
         "responds to 3 of 6",
         "latents of all trainings",
-        "note: 300 images are few",
+        "note: only 300 images",
     ):
         assert words in str(result)
 
 
-BACK = "All 3 components come back in the other training"
-NO_BETTER = "Learnt no better than by principal components"
-NOT_SHOWN = "Not shown to be learnt better than by principal components"
+BACK = "All 3 components are reproducible in the other training"
+NO_BETTER = "No better than principal components"
+NOT_SHOWN = "Not shown to be better than principal components"
 
 
 def judged(result, *kept):
@@ -72,9 +73,13 @@ def test_the_verdict_says_what_is_kept_beside_principal_components(found, kept, 
     result = judged(found[0], *kept)
     assert result.verdict.startswith(begins)
     assert "of the held-out variance in the worst training, 3 principal components of the pixels" in result.verdict
-    assert "All 3 components come back" in result.verdict
+    assert "All 3 components are reproducible" in result.verdict
     assert result.learnt is learnt
     assert json.loads(result.to_json())["learnt"] is learnt
+    tile = {title: (value, said) for title, value, said in _tiles(result, 3)}["held-out variance kept"]
+    told = result.verdict.split("keep ")[1].split(" of the")[0].replace("nothing", "0%")
+    assert tile[0].replace(" ", "") == told
+    assert tile[1].endswith("by as many principal components; worst training")
 
 
 def test_components_are_drawn(found):
@@ -206,12 +211,12 @@ def test_held_out_images_that_are_alike_are_not_judged(tmp_path):
     result = isorep.disentangle(images, latents=2, size=8, steps=3, n_seeds=2)
     assert np.isnan(result.trainings[0].lost)
     assert "nan" not in str(result)
-    assert "could not be judged" in str(result)
+    assert "could not be tested" in str(result)
     assert result.learnt is None
-    assert result.verdict.endswith("and nothing says how much they keep: the images held out are all alike.")
+    assert result.verdict.endswith("the variance they keep is unknown, because the held-out images are all equal.")
     assert json.loads(result.to_json())["trainings"][0]["lost"] is None
     result.to_html(tmp_path / "page.html")
-    assert "could not be judged" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "could not be tested" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_more_images_are_asked_for_where_those_at_hand_were_learnt_by_heart():
@@ -224,7 +229,7 @@ def test_more_images_are_asked_for_where_those_at_hand_were_learnt_by_heart():
 def test_a_single_component_is_no_plural():
     images = np.linspace(0, 1, 80)[:, None, None] * np.ones((80, 8, 8))
     result = isorep.disentangle(images, latents=2, size=8, steps=100, n_seeds=2)
-    assert result.returned == "The only component comes back in the other training"
+    assert result.returned == "The only component is reproducible in the other training"
     assert "1 component keeps" in result.verdict
     assert ", 1 principal component of the pixels " in result.verdict
 
@@ -266,7 +271,7 @@ def test_noise_is_learnt_no_better_than_by_principal_components():
     images = np.random.default_rng(0).random((80, 16, 16))
     result = isorep.disentangle(images, latents=4, size=16, steps=60, n_seeds=1)
     assert not result.learnt
-    assert result.verdict.startswith("Learnt no better than by principal components: ")
+    assert result.verdict.startswith("No better than principal components: ")
 
 
 @pytest.mark.parametrize(("size", "network"), [(16, "spatial"), (8, "dense"), (18, "dense")])

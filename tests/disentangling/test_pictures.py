@@ -53,7 +53,7 @@ def test_sixteen_bits_and_numbers_become_bytes_and_other_numbers_are_refused(tmp
     assert (found.values[0] == found.values[1]).all()
     assert np.abs(found.values[0, 0] - np.rint(ramp * 1000 / 257)).max() == 0
     assert np.abs(found.values[2, 0] - np.rint(ramp * 255 / 63)).max() <= 1
-    assert any("2 files hold 16 bits" in note for note in found.notes)
+    assert any("2 files have 16 bits" in note for note in found.notes)
     pillow.fromarray(ramp.astype(np.float32)).save(tmp_path / "numbers.tif")
     with pytest.raises(isorep.InputError, match="outside 0 to 1"):
         as_pictures(tmp_path, size=8, fewest=1)
@@ -164,7 +164,7 @@ def test_what_is_left_out_of_a_file_is_said(tmp_path):
     seen = np.full((8, 8, 4), 255, np.uint8)
     pillow.fromarray(seen).save(tmp_path / "opaque.png")
     found = as_pictures(tmp_path, size=8, fewest=1)
-    assert found.notes == ("1 files hold several pages or frames: the first of each was taken",)
+    assert found.notes == ("1 files have several pages or frames: the first of each was used",)
     assert (found.values[0] == found.values[1]).all()
     folder = tmp_path / "shapes"
     folder.mkdir()

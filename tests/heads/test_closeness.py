@@ -127,9 +127,9 @@ def test_estimates_lie_inside_their_intervals_and_few_units_are_said():
         assert span.low <= getattr(each, name) <= span.high, name
     for part in (found.kl, found.kl_reverse, found.total_variation, found.agreement):
         assert part.interval.low <= part.mean <= part.interval.high
-    assert any("intervals rest on 120 rows" in caveat for caveat in found.caveats)
+    assert any("intervals are from 120 rows" in caveat for caveat in found.caveats)
     grouped = closeness(f, h, g, g, groups=np.arange(120) % 12)
-    assert any("intervals rest on 12 groups" in caveat for caveat in grouped.caveats)
+    assert any("intervals are from 12 groups" in caveat for caveat in grouped.caveats)
     assert not closeness(f, h, g, g, intervals=False).caveats
 
 

@@ -211,7 +211,7 @@ def test_more_blocks_give_the_same_spectrum(monkeypatch):
         (lambda g: diversity(g, weights=-np.ones(8)), "the weight of class 0 is negative"),
         (lambda g: diversity(g, weights=np.zeros(8)), "the weights sum to 0"),
         (lambda g: diversity(g, weights=[np.nan] * 8), "weights is not finite at class 0"),
-        (lambda g: diversity(g, weights=np.array(["a"] * 8)), "where one number a class is needed"),
+        (lambda g: diversity(g, weights=np.array(["a"] * 8)), "where one number per class is needed"),
         (lambda g: diversity(np.where(np.eye(8, 3), np.nan, g)), "holds 3 NaN values"),
         (lambda g: diversity(g.astype(int)), "holds integers"),
         (lambda g: diversity(g.astype(object)), "holds Python objects"),
@@ -299,7 +299,7 @@ def test_differences_of_rows_that_repeat_span_the_head(kind, rank, dtype):
 
 
 def test_public_calls_leave_the_threads_of_blas_as_they_were():
-    from isorep.rows import blas_threads, one_blas_thread
+    from isorep.threads import blas_threads, one_blas_thread
 
     before = blas_threads()
     seen = []

@@ -125,6 +125,28 @@ def test_too_few_classes_make_the_weights_vacuous(classes, vacuous):
     assert (np.array(found.angles) < 1e-6).sum() == found.forced_angles
 
 
+def test_of_directions_that_no_head_sees_nothing_is_claimed():
+    """Equal logits leave what lies outside the head free: here independent noise."""
+    m = equal_models()
+    noise = np.random.default_rng(6).normal(size=(2, len(m.f), 1))
+    blind = [np.hstack([head, np.zeros((len(head), 1))]) for head in (m.g, m.other_g)]
+    found = head_map(
+        *blind,
+        m.b,
+        m.other_b,
+        features=np.hstack([m.f, noise[0]]),
+        other_features=np.hstack([m.other_f, noise[1]]),
+    )
+    assert found.agrees
+    assert found.verdict.startswith("The heads predict the map between what the heads see of the features: ")
+    share = found.regression.seen_shares[1]
+    assert 0 < share < 0.99
+    assert f"of what its head sees of the target ({share:.1%} of its variance) and least squares" in found.verdict
+    whole = head_map(m.g, m.other_g, m.b, m.other_b, features=m.f, other_features=m.other_f)
+    assert whole.verdict.startswith("The heads predict the map between the features: ")
+    assert "sees" not in whole.verdict
+
+
 def test_a_regression_sees_what_heads_do_not():
     """The features are linear images of each other, the heads are unrelated: heads predict nothing."""
     m = equal_models()
@@ -261,5 +283,5 @@ def test_heads_of_one_name_are_told_apart(tmp_path):
         (tmp_path / folder).mkdir()
         np.save(tmp_path / folder / "head.npy", values)
     found = examine(tmp_path / "a" / "head.npy", tmp_path / "b" / "head.npy")
-    names = ("head.npy (source)", "head.npy (target)")
+    names = ("a/head.npy", "b/head.npy")
     assert found.head_map.names == tuple(each.name for each in found.heads) == names

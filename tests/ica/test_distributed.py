@@ -14,7 +14,7 @@ from isorep import ICA, Whitening
 from isorep.ica.checkpoint import Checkpoint
 from isorep.ica.contrasts import contrast_named
 from isorep.ica.unmixing import ArraySource, as_source
-from isorep.rows import Crew, blas_threads
+from isorep.threads import Crew, blas_threads
 
 from ..data import mixing, rotation, sources
 

@@ -12,7 +12,7 @@ from isorep.ica.contrasts import CONTRASTS, column_squares, column_sums
 from isorep.ica.search import fobi_start, orthonormal, outlying_start
 from isorep.ica.solver import other_sides, rotate, uncertainty
 from isorep.ica.white import ArrayRows, Portrait
-from isorep.rows import Crew
+from isorep.threads import Crew
 
 from ..data import mixing, rotation, sources
 

@@ -14,6 +14,7 @@ from isorep.comparison.figures import Figures, Matching, Plane, Reproducibility,
 from ..data import noisy_pair
 
 RUNGS = ("identity", "signed_permutation", "rigid", "linear", "ica")
+LEVELS = (0.3, 0.2, 0.07, 0.06, 0.12)
 
 
 @cache
@@ -61,10 +62,10 @@ def figures(d: int, n: int, rng: np.random.Generator) -> Figures:
         rung: np.clip(level - np.linspace(0, 0.9, d) ** 3 + 0.05 * rng.normal(size=d), -2, 0.999)
         for rung, level in zip(RUNGS[1:], (0.3, 0.85, 0.95, 0.75), strict=True)
     }
+    after = {rung: target + 0.1 * level * rng.normal(size=(n, 2)) for rung, level in zip(RUNGS, LEVELS, strict=True)}
     edges = np.linspace(0, 0.5, 41)
     counts = {
-        rung: np.histogram(rng.gamma(9, level / 9, 3000), edges)[0]
-        for rung, level in zip(RUNGS, (0.3, 0.2, 0.07, 0.06, 0.12), strict=True)
+        rung: np.histogram(rng.gamma(9, level / 9, 3000), edges)[0] for rung, level in zip(RUNGS, LEVELS, strict=True)
     }
     return Figures(
         scatter=Plane(
@@ -73,7 +74,9 @@ def figures(d: int, n: int, rng: np.random.Generator) -> Figures:
             rows=tuple(f"cell {i}" for i in range(n)),
             target=target,
             before=target @ turn + 0.02,
-            after=target + 0.02 * rng.normal(size=(n, 2)),
+            after=after["rigid"],
+            by_rung=after,
+            errors={rung: rng.gamma(9, level / 9, n) for rung, level in zip(RUNGS, LEVELS, strict=True)},
         ),
         matching=Matching(rng.permutation(d)[:shown], np.arange(shown), correlations, shown, d),
         dimensions=Reproducibility(rng.permutation(d), r2),

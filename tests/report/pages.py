@@ -21,6 +21,8 @@ def written(result):
     assert "<script>alert" not in html
     assert "<img" not in html
     assert html.count("<script") == html.count("</script") == html.count("<script type=") + 1
+    headline = re.search(r"<h1>(.*?)</h1>", html, re.S).group(1)
+    assert len(headline.split()) <= 12, headline
     names = re.findall(r' id="([^"]+)"', html)
     assert len(names) == len(set(names)), [name for name in names if names.count(name) > 1]
     return html

@@ -1,5 +1,6 @@
 """The page of many runs: the verdict, all pairs, the consensus and what recurs."""
 
+import re
 from dataclasses import replace
 from functools import cache
 
@@ -57,10 +58,10 @@ def large(runs=40, d=1000, families=2000):
 
 def test_the_verdict_comes_first_and_the_sections_in_their_order():
     html = written(small())
-    assert "<h1>4 of the 5 runs agree up to a rigid motion" in html
+    assert "<h1>4 of 5 runs agree up to a rigid motion.</h1>" in html
     assert html.index("<h1>") < html.index("<table>")
     assert sections(html) == [*EVERY, "caveats", "settings", "versions", "citation"]
-    assert "seed4.npy stands apart" in html
+    assert "seed4.npy is an outlier" in html
 
 
 def test_the_matrix_is_drawn_in_the_order_of_the_tree_with_its_numbers():
@@ -83,9 +84,9 @@ def test_numbers_of_the_result_are_in_the_tables():
         f">{linear.mean:.4f}</td>",
         f">{linear.error[1, 3]:.4f}</td>",
         f">{result.components.families[0].score:.3f}</td>",
-        f"{100 * explained:.0f} % of the variance is explained, held out",
+        f"{100 * explained:.0f}% of the variance is explained, held out",
         f"{rigid.mean_se:.4f}",
-        f"{rigid.min:.3f} to {rigid.max:.3f}",
+        f"{rigid.min:.4f} to {rigid.max:.4f}",
         f"{rigid.explained:.2f}".replace("-", "−"),
         "half the variance in",
         "seed1.npy → seed3.npy",
@@ -101,8 +102,25 @@ def test_families_that_are_nowhere_are_none():
 
 def test_runs_that_agree_in_part_only_are_not_shown_as_a_success():
     assert '<div class="verdict yes">' in written(small())
-    verdict = Verdict("rigid", "All 5 runs agree in part only, up to a rigid motion. What is left is much.")
-    assert '<div class="verdict open">' in written(replace(small(), verdict=verdict))
+    verdict = Verdict("rigid", "All 5 runs are partly related, up to a rigid motion. Mean held-out error much.")
+    assert '<div class="verdict open">' in (html := written(replace(small(), verdict=verdict)))
+    assert "partly related, up to a rigid motion.</h1>" in html
+
+
+def test_one_page_has_one_number_for_what_it_names_twice():
+    """Headline, tile and table say the same with an outlier; components are counted in families everywhere."""
+    result, html = small(), written(small())
+    rung = result.rungs["rigid"]
+    core = np.mean([rung.error[i, j] for i in range(4) for j in range(4) if i != j])
+    row = re.search(r"<tr class=\"strong\">.*?</tr>", html).group(0)
+    assert f">{core:.4f}</td>" in row
+    assert f"<dd>{core:.3f}</dd>" in html
+    everywhere = sum(family.runs == 5 for family in result.components.families)
+    said = f"{everywhere or 'none'} of them in all"
+    assert said in html
+    counts = re.search(r'data-name="component-counts".*?</table>', html, re.S).group(0)
+    rows = re.findall(r"<tr><th[^>]*>[^<]*</th><td[^>]*>(\d+)</td><td[^>]*>(\d+)</td>", counts)
+    assert [int(in_all) for _, in_all in rows] == [everywhere] * 5
 
 
 def test_forty_runs_of_a_thousand_dimensions_stay_below_a_megabyte_and_a_half():
@@ -144,7 +162,8 @@ def test_few_runs_and_few_rungs_make_a_page_too():
 def test_the_figure_for_papers_has_a_panel_for_each_rung():
     figure = named(["$\\broken{ $", *small().names[1:]]).plot()
     figure.canvas.draw()
-    assert len(figure.axes) == 6
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert [title for title in titles if title] == ["identity", "signed permutation", "rigid", "linear", "ICA"]
 
 
 @pytest.mark.parametrize("width", [1280, 360])

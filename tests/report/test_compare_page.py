@@ -27,12 +27,12 @@ def with_verdict(verdict, result=None):
 
 def test_the_verdict_comes_first_and_the_sections_in_their_order():
     html = written(small_result())
-    assert html.index("<h1>source.npy and target.npy agree up to a rigid motion") < html.index("<table>")
-    shown = ["the-ladder", "worst-case", "alignment", "dimensions", "residuals", "rank"]
+    assert html.index("<h1>The two representations agree up to a rigid motion.</h1>") < html.index("<table>")
+    shown = ["the-ladder", "alignment", "dimensions", "worst-case", "rank"]
     assert sections(html) == [*shown, "caveats", "settings", "versions", "citation"]
     assert figures(html) == [
         f"{name}-figure"
-        for name in ("ladder", "certificate", "before", "after", "matching", "dimensions", "residuals", "spectrum")
+        for name in ("ladder", "alignment", "residuals", "dimensions", "matching", "certificate", "spectrum")
     ]
     assert "Nelson, Walter" in html
     assert f"isorep {isorep.__version__}" in html
@@ -104,19 +104,19 @@ def test_without_null_interval_and_certificate_the_ladder_is_still_drawn():
     result = isorep.compare(*noisy_pair(80, 3, 0.1), n_null=0, n_boot=0, worst_case=False, rungs=("identity",))
     html = written(result)
     assert "<h1>No verdict.</h1>" in html
-    assert "The rule compares every rung with the best one, and the linear rung was left out." in html
+    assert "No verdict: the rule compares every rung with the best one, and the linear rung was left out." in html
     assert '<div class="verdict open">' in html
-    assert figures(html)[:2] == ["ladder-figure", "before-figure"]
+    assert figures(html)[:2] == ["ladder-figure", "alignment-figure"]
     assert "dimensions-figure" not in figures(html)
 
 
 def test_a_rung_reached_in_part_only_is_not_shown_as_a_success():
     assert '<div class="verdict yes">' in written(small_result())
-    said = "a and b agree in part only, up to a rigid motion. What is left is 0.9."
+    said = "a and b are partly related, up to a rigid motion. Held-out error: 0.9."
     html = written(with_verdict(Verdict("rigid", said)))
     assert '<div class="verdict open">' in html
-    assert "<h1>a and b agree in part only, up to a rigid motion.</h1>" in html
-    assert "What is left is 0.9." in html
+    assert "<h1>The two representations are partly related, up to a rigid motion.</h1>" in html
+    assert "Held-out error: 0.9." in html
 
 
 def test_a_qualified_verdict_is_not_shown_as_a_success():
@@ -129,8 +129,8 @@ def test_a_qualified_verdict_is_not_shown_as_a_success():
 def test_an_unexplained_pair_says_so_in_its_heading():
     rng = np.random.default_rng(0)
     html = written(isorep.compare(rng.normal(size=(200, 3)), rng.normal(size=(200, 3)), n_null=20, n_boot=50))
-    assert "<h1>source and target are not explained by any rung: the best one, " in html
-    assert "is no better than chance.</h1>" in html
+    assert "<h1>No rung explains the two representations.</h1>" in html
+    assert "is no better than chance." in html
     assert '<div class="verdict no">' in html
 
 
@@ -188,6 +188,6 @@ def test_the_figure_for_papers_puts_dimensions_in_the_same_order():
 
 def test_a_tile_says_what_is_explained_and_what_an_efficiency_beyond_one_means():
     result = small_result()
-    assert f"{100 * result.rungs['rigid'].explained:.0f} % of the variance is explained, held out" in written(result)
+    assert f"{100 * result.rungs['rigid'].explained:.0f}% of the variance is explained, held out" in written(result)
     for efficiency, said in ((0.5, "ICA gains as well"), (1.7, "no share: ICA"), (-0.2, "gains nothing")):
         assert said in written(replace(result, forward=replace(result.forward, ica_efficiency=efficiency)))

@@ -43,7 +43,7 @@ def test_a_violated_bound_is_said_with_its_reason():
     html = written(paired("violated"))
     assert 'class="verdict no"' in html
     assert "Violated: decoders, equal outputs" in html
-    assert "It rests on what does not hold" in html
+    assert "Its assumptions do not all hold" in html
 
 
 def test_lost_directions_and_outputs_of_other_widths_have_a_page():

@@ -110,15 +110,16 @@ def test_ticks_are_round_few_and_written_alike(low, high, texts):
     assert [text for _, text in Scale(low, high, 0, 1).ticks(5)] == texts
 
 
-def test_ticks_of_a_logarithmic_scale_are_powers_of_ten():
+def test_ticks_of_a_logarithmic_scale_are_powers_of_ten_all_written_alike():
     assert [text for _, text in Scale(1e-5, 1.0, 0, 1, log=True).ticks(10)] == [
-        "1",
-        "0.1",
-        "0.01",
+        "10⁰",
+        "10⁻¹",
+        "10⁻²",
         "10⁻³",
         "10⁻⁴",
         "10⁻⁵",
     ]
+    assert [text for _, text in Scale(1e-3, 1.0, 0, 1, log=True).ticks(10)] == ["1", "0.1", "0.01", "0.001"]
 
 
 def test_every_mark_lies_inside_its_drawing_and_has_a_label():
@@ -167,4 +168,4 @@ def test_an_attribute_cannot_be_left_by_a_quote():
 
 def test_numbers_read_as_a_person_writes_them():
     assert [fixed(-0.1234), fixed(None), fixed(3e7)] == ["−0.1234", "–", "3e+07"]
-    assert (compact(1234567.0), count(44850), percent(0.143)) == ("1.235e+06", "44,850", "14 %")
+    assert (compact(1234567.0), count(44850), percent(0.143)) == ("1.235e+06", "44,850", "14%")

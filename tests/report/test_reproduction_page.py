@@ -47,7 +47,7 @@ def result(*charts, name="here", **summary):
 
 def test_the_verdict_comes_first_then_claims_tables_and_figures():
     html = written(result(ROWS, CLOUD, GRID))
-    assert sections(html)[:4] == ["claims", "tables", "figures", "units"]
+    assert sections(html)[:4] == ["claims", "figures", "tables", "units"]
     assert figures(html) == ["rows-figure", "cloud-figure", "grid-figure"]
     for words in ("It works.", "0.700 ± 0.010", "here, published", "was left out.", "holds", "floor: 0.00, 1.00"):
         assert words in html

@@ -29,7 +29,7 @@ def test_all_indices_have_their_figure_their_table_and_their_meaning():
     assert '<div class="verdict yes">' in html
     for each in result("indices").indices.values():
         assert f">{each.value:.4f}</td>".replace("-", "−") in html
-    for words in ("mutual kNN", "blind to any invertible linear map", "change places"):
+    for words in ("mutual kNN", "invariant to any invertible linear map", "change places"):
         assert words in html
 
 

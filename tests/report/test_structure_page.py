@@ -25,7 +25,7 @@ def test_the_answer_comes_first_and_every_section_and_figure_is_there():
     assert sections(html)[4:8] == ["importances", "slots", "ladder", "columns"]
     assert sections(html)[-1] == "citation"
     assert figures(html) == ["scores-figure", "nmi-figure", "dci-figure"]
-    for words in ("Shuffles are too few to know chance", "Inactive latents: z4", "Matched slots"):
+    for words in ("Too few shuffles to estimate chance", "Inactive latents: z4", "Matched slots"):
         assert words in html, words
 
 

@@ -142,7 +142,7 @@ def test_scenes_without_files_are_named_and_plans_follow_the_preset(tmp_path):
     assert {unit.arguments.get("model") for unit in every.units} == {None, *MODELS}
     with pytest.raises(isorep.InputError, match="models gan: choose from"):
         replace(laptop, models=("ae", "gan"))
-    with pytest.raises(isorep.InputError, match="must have ae among them"):
+    with pytest.raises(isorep.InputError, match="must include ae"):
         replace(laptop, models=("beta_vae",))
     with pytest.raises(isorep.InputError, match="nothing can be run: shapes3d was left out"):
         reproduce("disentanglement", scale="paper", out=tmp_path / "run", settings={"scenes": "shapes3d"})
@@ -201,7 +201,7 @@ def test_the_first_claim_needs_every_scene_the_replicates_and_comparable_explici
     }
     behind = summarise(TINY, both)
     assert behind.reached is False
-    assert "less that of AE in squares" in behind.claims[0].measure
+    assert "minus that of AE in squares" in behind.claims[0].measure
     # Three standard errors, but with three replicates an interval reaches 4.3 of them.
     assert summarise(TINY, constructed((0.8, 0.82, 0.87), raw=(0.75, 0.75, 0.75))).reached is None
     less = summarise(TINY, constructed(AHEAD, explicit=0.6))

@@ -59,4 +59,4 @@ def test_a_claim_holds_by_its_whole_interval_and_says_what_was_asked(value, aske
     assert (made.holds, made.rule) == (holds, rule)
     sentence, reached = concluded([made])
     assert reached is holds
-    assert {True: "is seen.", False: "is not seen.", None: "neither seen nor excluded."}[holds] in sentence
+    assert {True: "is seen.", False: "is not seen.", None: "neither shown nor excluded."}[holds] in sentence

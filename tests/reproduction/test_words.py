@@ -71,7 +71,7 @@ def test_a_smoke_run_of_the_standard_library_is_measured_and_drawn(smoke):
         assert len(pair["bands"]) == 2
     assert "the" in unit["picture"]["words"]
     for words in ("claim: ", "in 2 dimensions", unit["corpus"]["digest"], "published: Roeder"):
-        assert words in out
+        assert words in out + (folder / "run" / "table.txt").read_text()
     html = (folder / "page.html").read_text()
     for name in ("contexts-before", "contexts-after", "words-first", "words-second", "words-mapped", "bands"):
         assert (folder / "run" / "figures" / f"{name}.svg").exists()
@@ -218,6 +218,6 @@ def test_a_part_that_was_not_run_makes_no_claim_and_constants_decide_nothing():
 def test_the_verdict_is_the_first_claim_and_the_text_is_a_row():
     summary = EXPERIMENT.summarise(SCALES["laptop"], outcomes())
     assert summary.reached is True
-    assert "no map −1.00 ± 0.00, of a linear map 0.97 ± 0.00; asked: at most 0.50, at least 0.90" in summary.verdict
+    assert "no map −1.00 ± 0.00, of a linear map 0.97 ± 0.00; required: at most 0.50, at least 0.90" in summary.verdict
     row = summary.tables[-1].rows[0]
     assert (row.name, row.values) == ("here, digest d1", (10, 5, 0.75, 1))

@@ -199,11 +199,15 @@ def test_torch_dicts_bfloat16_and_ids(tmp_path):
     with pytest.raises(isorep.InputError, match="no tensor 'w'"):
         isorep.read(tmp_path / "a.pth", key="w")
     torch.save({"epoch": 3, "z": tensors["z"]}, tmp_path / "b.pt")
-    with pytest.raises(isorep.InputError, match="it holds int 'epoch' where a tensor or a flat dict of tensors"):
-        isorep.read(tmp_path / "b.pt")
-    torch.save({"epoch": 3, "model": {"w": torch.ones(3, 2)}}, tmp_path / "whole.pt")
-    with pytest.raises(isorep.InputError, match=r"as 'model' alone: torch.save\(checkpoint\['model'\], FILE\)"):
+    np.testing.assert_array_equal(isorep.read(tmp_path / "b.pt").values[:], tensors["z"].float().numpy())
+    torch.save({"epoch": 3, "model": {"w": torch.ones(3, 2), "v": torch.ones(3, 2)}}, tmp_path / "whole.pt")
+    with pytest.raises(isorep.InputError, match=r"several tensors could be meant \(model\.w"):
         isorep.read(tmp_path / "whole.pt")
+    for named in ("model.w", "model::w"):
+        assert isorep.read(f"{tmp_path / 'whole.pt'}::{named}").origin.endswith("whole.pt::model.w")
+    torch.save({"epoch": 3, "losses": [0.1]}, tmp_path / "none.pt")
+    with pytest.raises(isorep.InputError, match="it holds dict without a tensor"):
+        isorep.read(tmp_path / "none.pt")
 
 
 def write_shards(folder, suffix):

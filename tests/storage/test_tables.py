@@ -106,7 +106,7 @@ def test_groups_come_from_files_and_columns(tmp_path):
     assert labels(str(tmp_path / "groups.npy"), "unused").tolist() == ["a", "b"]
     path = write(tmp_path, "plate,a\np,1.5\nq,2.5\n")
     assert labels("plate", path).tolist() == ["p", "q"]
-    with pytest.raises(isorep.InputError, match="one entry a row"):
+    with pytest.raises(isorep.InputError, match="one entry per row"):
         labels(str(tmp_path / "values.npy"), path)
     with pytest.raises(isorep.InputError, match=r"missing\.npy does not exist"):
         labels("missing.npy", path)

@@ -9,7 +9,7 @@ from scipy import stats
 import isorep
 from isorep.resampling import null_of
 from isorep.structure import result
-from isorep.structure.axes import Basis, alone, axes_p_values, random_axes
+from isorep.structure.axes import Basis, _resolution, alone, axes_p_values, random_axes
 from isorep.structure.columns import Pair, as_columns, paired
 from isorep.structure.families import ALIGNED, FAMILIES, Task, chances
 
@@ -113,7 +113,7 @@ def test_discrete_or_single_latents_have_no_random_axes():
     s, z = quantised(300)
     found = scored(z, s, n_null=19)
     assert found["infom"].axes is None
-    assert any("scores have no random axes: fewer than two continuous latents" in each for each in found.caveats)
+    assert any("no random-axes null: fewer than two continuous latents" in each for each in found.caveats)
     assert states(found)[0] == "split"  # in a copy and in a copy with errors
     assert scored(z[:, :2], s, n_null=19).factors[0].state == "captured"
     single = scored(uniform(100, 1, 0), uniform(100, 1, 0), n_null=19)
@@ -142,7 +142,7 @@ def test_two_gaussians_have_their_latents_or_are_turned(degrees):
     if degrees:
         assert set(states(found)) <= {"undecided", "mixed", "split", "mixed and split"}
         assert "latents inform about 2 of 2 factors (InfoE 1.00 against 0." in said
-        assert "their axes are arbitrary as far as can be told: whitened, InfoM 0." in said
+        assert "their axes are indistinguishable from random axes: whitened, InfoM 0." in said
         assert min(found["infom"].axes.p_value, found["infoc"].axes.p_value) > 0.3
         assert not {each.state for each in found.latents} & {"pure"}
     else:
@@ -176,6 +176,40 @@ def test_rounded_latents_have_their_factors_or_are_turned(code, degrees):
         assert str(found.verdict) == "All 2 factors have a latent of their own (s0 z0, s1 z1)."
 
 
+@pytest.mark.parametrize(("degrees", "told"), [(0, False), (6, True)])
+def test_of_undecided_factors_in_two_latents_it_is_said_what_could_be_told(degrees, told):
+    s = uniform(250, 2, 3)
+    found = scored(s @ plane(degrees), s, n_null=99)
+    assert set(states(found)) == ({"undecided"} if told else {"captured"})
+    notes = [each for each in found.caveats if "span a plane" in each]
+    assert len(notes) == told
+    assert all("z0 and z1" in each and "within 2.2 degrees" in each and "would determine" not in each for each in notes)
+
+
+@pytest.mark.parametrize("factors", [1, 2])
+def test_the_angle_of_two_latents_is_known_as_exactly_as_is_said(factors):
+    rng = np.random.default_rng(0)
+    angles = []
+    for _ in range(400):
+        s = rng.normal(size=(150, 2))
+        latents = as_columns(np.sign(s) + 0.1 * rng.normal(size=s.shape), "latents")
+        x, y = s - s.mean(axis=0), Basis(latents, np.ones(2, dtype=bool)).columns(np.eye(2)).matrix
+        c = (x / x.std(axis=0)).T @ y
+        both = np.arctan2(c[0, 1] - c[1, 0], c[0, 0] + c[1, 1])
+        angles.append(np.degrees(both if factors == 2 else np.arctan2(c[0, 1], c[0, 0])))
+    r2 = np.full((factors, 2), np.corrcoef(s[:, 0], latents[0].values)[0, 1] ** 2)
+    said = _resolution(("a", "b"), r2, 150)
+    within = float(said.split("±")[1].split()[0])
+    assert within == pytest.approx(2 * np.std(angles), rel=0.25)
+    needed = int(said.split("about ")[2].split()[0])
+    assert "would determine" not in _resolution(("a", "b"), r2, needed)
+
+
+def test_signs_have_their_factors_once_rows_are_enough():
+    s = np.random.default_rng(0).normal(size=(2000, 2))
+    assert states(scored(signs(s), s)) == ["captured", "captured"]
+
+
 def test_rounded_latents_of_a_turned_plane_beside_aligned_ones_are_seen():
     s = np.random.default_rng(1).normal(size=(400, 4))
     turn = np.eye(4)
@@ -205,7 +239,7 @@ def test_a_plane_turned_beside_aligned_latents_is_seen():
     assert not {"captured"} & set(states(found)[2:])
     assert found.verdict.answer == "partly"
     assert str(found.verdict).startswith("2 of 4 factors have a latent of their own (s0 z0, s1 z1)")
-    assert "arbitrary" not in str(found.verdict)
+    assert "indistinguishable from random axes" not in str(found.verdict)
 
 
 def test_weak_but_significant_information_counts_in_shares():
@@ -279,7 +313,7 @@ def test_too_few_shuffles_say_nothing_about_single_factors(n_null):
     found = scored(s, s, n_null=n_null)
     if n_null < 19:
         assert found.verdict.answer == "not asked"
-        assert str(found.verdict).startswith("Shuffles are too few to know chance")
+        assert str(found.verdict).startswith("Too few shuffles to estimate chance")
         assert states(found) == ["untested", "untested"]
         assert found.information.chance is None
     else:
@@ -316,14 +350,14 @@ def read(nmi, significant=None, active=None, axes=None, explicit=1.0):
     [
         ({"nmi": [[0.9, 0.0]]}, "captured", "s0 is captured by z0 (share 1.00, purity 1.00)"),
         ({"nmi": [[0.9, 0.0]], "axes": {"s0": 0.05}}, "captured", "s0 is captured by z0"),
-        ({"nmi": [[0.9, 0.0]], "axes": {"s0": 0.06}}, "undecided", "random axes may give as much (p 0.06)"),
+        ({"nmi": [[0.9, 0.0]], "axes": {"s0": 0.06}}, "undecided", "more than in random axes (p 0.06)"),
         ({"nmi": [[0.9, 0.0]], "axes": {}}, "captured", "s0 is captured by z0"),
         ({"nmi": [[0.6, 0.2]]}, "captured", "share 0.75"),
-        ({"nmi": [[0.5, 0.4]]}, "split", "s0 is split over z0, z1"),
+        ({"nmi": [[0.5, 0.4]]}, "split", "s0 is split across z0, z1"),
         ({"nmi": [[0.5, 0.4]], "significant": [[True, False]]}, "captured", "share 1.00"),
         ({"nmi": [[0.6, 0.0], [0.5, 0.0]]}, "mixed", "s0 is in z0 together with s1"),
-        ({"nmi": [[0.5, 0.4], [0.5, 0.0]]}, "mixed and split", "split over z0, z1, where s1 is too"),
-        ({"nmi": [[0.9, 0.0]], "active": [False, True]}, "inactive", "known only by latents that hardly vary: z0"),
+        ({"nmi": [[0.5, 0.4], [0.5, 0.0]]}, "mixed and split", "split across z0, z1, which also hold s1"),
+        ({"nmi": [[0.9, 0.0]], "active": [False, True]}, "inactive", "only in latents that hardly vary: z0"),
         ({"nmi": [[0.9, 0.3]], "active": [False, True]}, "captured", "s0 is captured by z1"),
         ({"nmi": [[0.005, 0.0]]}, "lost", "nor do all together by a linear map"),
         ({"nmi": [[0.005, 0.0]], "explicit": 0.01}, "spread", "all together explain it (explicitness 0.80)"),
@@ -354,7 +388,7 @@ def scores(p):
 def test_axes_are_called_arbitrary_only_if_nothing_speaks_against_it(p, axes, arbitrary):
     readings = read([[0.5, 0.4], [0.4, 0.5]], axes={"s0": axes, "s1": 0.5})[0]
     said = str(result.judge(readings, scores(p)))
-    assert ("arbitrary as far as can be told" in said) == arbitrary
+    assert ("indistinguishable from random axes" in said) == arbitrary
     assert "latents inform about 2 of 2 factors (InfoE 0.90 against 0.30 in shuffled rows)" in said
     assert "against 0.30 in random axes" in said
 
@@ -369,7 +403,7 @@ def test_both_chance_levels_are_in_the_tables_the_json_and_on_the_page(tmp_path)
     s = uniform(100, 2, 8)
     found = isorep.score_factors(s, s, scores=["infomec", "mig", "linear_r2"], ladder=False, n_resamples=0, n_null=19)
     text = str(found)
-    for words in ("chance (shuffled rows)", "chance (random axes)", "whitened", "p (random axes)"):
+    for words in ("against shuffled rows", "against random axes", "whitened", "p (random"):
         assert words in text
     told = json.loads(found.to_json())
     assert told["scores"]["mig"]["axes"]["method"] == "random axes"

@@ -79,7 +79,7 @@ def test_arrays_frames_mappings_representations_and_tensors_are_the_same():
         ({"a": np.array([1, "x", 2], dtype=object)}, "mixes kinds of values"),
         ({"a": [1, None, 2]}, "is missing for 1 rows, the first at row 1"),
         ({"a": np.array(["x", "nan"])}, "is missing for 1 rows"),
-        ({"a": np.zeros((3, 2))}, "where one entry a row is needed"),
+        ({"a": np.zeros((3, 2))}, "where one entry per row is needed"),
         ({"a": np.array(["2020-01-01"], dtype="M8[D]")}, "neither numbers nor labels"),
         ({}, "has no columns"),
         (np.zeros((3, 0)), "rows and columns are needed"),

@@ -47,7 +47,7 @@ def test_the_result_is_the_same_again_and_that_of_the_single_scores(everything):
 
 def test_it_prints_tabulates_and_serialises(everything, tmp_path):
     text = str(everything)
-    for words in ("infom", "95 % interval", "verdict: Shuffles are too few", "shape   untested  z0", "ladder:"):
+    for words in ("infom", "95% interval", "verdict: Too few shuffles", "shape   untested  z0", "ladder:"):
         assert words in text
     found = json.loads(everything.to_json(tmp_path / "r.json"))
     assert found["schema"] == "isorep.structure/2"
@@ -76,7 +76,7 @@ def test_the_verdict_names_what_is_captured_split_mixed_and_lost(rng):
     assert {found.latents[1].factor, found.latents[2].factor} == {"floor"}
     assert found.verdict.answer == "partly"
     assert "wall z0" in found.verdict.sentence
-    assert "in no latent above chance: turn" in found.verdict.sentence
+    assert "not in any latent above chance: turn" in found.verdict.sentence
     assert any("2 of 6" in each or "1 of 6 latents are inactive: z5" in each for each in found.caveats)
 
 
@@ -180,8 +180,8 @@ def test_the_smallest_p_is_a_bound_and_few_groups_are_said(rng):
     assert together["mcc"].chance.smallest_p == pytest.approx(1 / 24)
     assert together["mcc"].chance.p_value >= 1 / 24
     assert any("only 24 different ways" in caveat for caveat in together.caveats)
-    assert any("intervals rest on 4 groups" in caveat for caveat in together.caveats)
-    assert not any("intervals rest" in caveat for caveat in alone.caveats)
+    assert any("intervals are from 4 groups" in caveat for caveat in together.caveats)
+    assert not any("intervals are from" in caveat for caveat in alone.caveats)
 
 
 def test_slow_scores_are_shuffled_less_often_and_say_how_small_p_can_be(rng):
@@ -265,3 +265,44 @@ def test_every_score_has_its_words_for_the_page():
 
     assert set(SCORES) == set(OUTPUTS)
     assert set(LEAST) <= set(OUTPUTS)
+
+
+# Repeated rows ------------------------------------------------------------------------------------------------------
+
+
+def read_rows(z, s):
+    return isorep.score_factors(z, s, scores="infomec", ladder=False, n_resamples=0, n_null=19)
+
+
+def test_copies_of_rows_do_not_inform_about_each_other():
+    rng = np.random.default_rng(0)
+    five = np.repeat(np.arange(40), 5)
+    z, s = rng.normal(size=(40, 2)), rng.uniform(size=(40, 2))
+    independent = read_rows(z[five], s[five])
+    assert {each.state for each in independent.factors} <= {"lost", "spread"}
+    assert independent.settings["groups"] == 40
+    said = (
+        "160 of 200 rows equal an earlier row in all latents and factors: equal rows are held out and shuffled together"
+    )
+    assert any(said in each for each in independent.caveats)
+    assert "above chance" in str(independent.verdict)
+    same = read_rows(s[five], s[five])
+    assert not {each.state for each in same.factors} & {"lost", "spread"}
+    whole = read_rows(rng.normal(size=(200, 2)), rng.uniform(size=(200, 2)))
+    assert whole.settings["groups"] is None
+    assert not any("equal an earlier row" in each for each in whole.caveats)
+
+
+def test_equal_labels_and_silent_latents_are_no_copies():
+    rng = np.random.default_rng(1)
+    s = rng.integers(3, size=(200, 2))
+    labels = read_rows(s, s)
+    assert labels.settings["groups"] is None
+    assert not any("equal an earlier row" in each for each in labels.caveats)
+    grid = read_rows(s + 0.3 * s[:, ::-1], s)  # nine different rows, drawn again and again
+    assert grid.settings["groups"] is None
+    assert any("and are shuffled one by one: if they were not drawn" in each for each in grid.caveats)
+    x = rng.normal(size=(200, 1))
+    silent = read_rows(np.maximum(np.hstack([x, x - 1]), 0), np.where(x > 0, x, 0.0))
+    assert silent.settings["groups"] is None
+    assert not any("equal an earlier row" in each for each in silent.caveats)

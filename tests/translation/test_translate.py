@@ -208,7 +208,7 @@ def test_the_same_seed_gives_the_same_result_and_paths_work(tmp_path):
 
 def test_it_prints_tabulates_and_serialises_itself(result, tmp_path):
     text = str(result)
-    for words in ("linear *", "recall@100", "untranslated", "native", "store translated", "verdict: ", "pairs: "):
+    for words in ("> linear", "@100", "untranslated", "native", "store translated", "verdict: ", "pairs: "):
         assert words in text
     written = json.loads(result.to_json(tmp_path / "r.json"))
     assert json.loads((tmp_path / "r.json").read_text()) == written

@@ -1,4 +1,4 @@
-"""What all aligners share: checking, applying, inverting and scoring an affine map from source to target."""
+"""Base class of the aligners: checks, applies, inverts and scores an affine map from source to target."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .base import AffineMap
 
 
 class Aligner(TransformerMixin, BaseEstimator, ABC):
-    """Base of the aligners; a subclass says how its map follows from the moments.
+    """Base class of the aligners; a subclass computes its map from the moments.
 
     ``fit(X, y)`` maps the rows of ``X`` (source) onto the rows of ``y`` (target); ``fit_moments`` does the same
-    from their :class:`~isorep.Moments`. Different widths are handled by padding the narrower side with zeros. Of Dask
-    arrays workers sum the moments and score rows; mapped, a Dask array stays one.
+    from their :class:`~isorep.Moments`. If widths differ, the narrower side is padded with zeros. For Dask arrays, the
+    workers sum the moments and score rows, and ``transform`` returns a Dask array.
     """
 
     map_: AffineMap
@@ -52,8 +52,8 @@ class Aligner(TransformerMixin, BaseEstimator, ABC):
     def inverse_transform(self, y: Any) -> Any:
         """Map rows of the target back into the source's space.
 
-        Exact where the map is invertible: not when the source is wider than the target, nor for a linear map
-        of deficient rank, where the least-squares inverse is taken.
+        Exact where the map is invertible. If the source is wider than the target, or for a linear map
+        of deficient rank, the least-squares inverse is used.
         """
         fitted = self._fitted()
         target = as_representation(y, "y").values
@@ -103,7 +103,7 @@ class Aligner(TransformerMixin, BaseEstimator, ABC):
 
 
 def _by_rows(function: Callable[[Array], Array], values: Matrix, width: int) -> Any:
-    """What a function makes of rows: an array, or a Dask array of which nothing is computed yet."""
+    """A function applied to rows: an array, or a lazy Dask array."""
     if isinstance(values, ChunkedRows):
         return values.mapped(function, width, np.float64).array()
     return function(values[:])
@@ -116,13 +116,13 @@ def _squares(errors: Array, target: Array) -> tuple[float, float]:
 
 
 class _SquaresOfChunk:
-    """Of a chunk: its rows, their mean, and the sums of squares."""
+    """Number of rows of a chunk, their mean, and the sums of squares."""
 
     def __init__(self, fitted: AffineMap) -> None:
         self._fitted = fitted
 
     def __call__(self, start: int, source: Array, target: Array) -> tuple[None, tuple[int, Array, float, float]]:
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is looked for in the end
+        with np.errstate(over="ignore", invalid="ignore"):  # values that are not finite are reported at the end
             squares, spread = _squares(self._fitted.residual_norms(source, target), target)
             return None, (len(source), target.mean(axis=0, dtype=np.float64), squares, spread)
 
@@ -144,7 +144,7 @@ def _refuse_non_finite(source: Matrix, target: Matrix) -> None:
 def paired_arrays(x: Any, y: Any) -> tuple[Any, Any]:
     """Two arrays whose rows belong together, checked.
 
-    Rows of Dask arrays stay in the workers, and those that are not finite are found by what they are used for.
+    Rows of Dask arrays stay in the workers; values that are not finite are found when the rows are used.
     """
     source, target = as_representation(x, "X"), as_representation(y, "y")
     match_rows(source, target)

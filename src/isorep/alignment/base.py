@@ -1,14 +1,20 @@
-"""Affine maps from source to target: the optimal one of every rung from moments, and the errors that maps leave.
+"""Affine maps from source to target: the optimal map of every rung from moments, and its errors.
 
-Plain functions and records; the scikit-learn estimators beside them hold no mathematics and load on first use.
+Plain functions and records; the scikit-learn estimators are thin wrappers in files of their own and load on first use.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+import scipy
 
 from ..covariance import (
     Preconditioner,
@@ -29,7 +35,7 @@ class AffineMap:
     r"""The map :math:`x\mapsto s\,(x-\mu_x)M+\mu_y`, with ``linear`` :math:`M` of shape (d_x, d_out).
 
     ``d_out`` exceeds the target's width ``d_y`` when the wider source was matched against a zero-padded target:
-    the columns beyond ``d_y`` then ought to be zero, and what they hold counts as error. ``orthogonal`` says that
+    the columns beyond ``d_y`` should then be zero, and their values count as error. ``orthogonal`` is true if
     :math:`M` is (the upper part of) an orthogonal matrix.
     """
 
@@ -70,7 +76,7 @@ class AffineMap:
     def squared_error(self, rows: Moments) -> float:
         """The summed squared error over some rows, padded columns included, from their moments.
 
-        An orthogonal map keeps the norm of the source, so that no product of matrices is needed.
+        An orthogonal map keeps the norm of the source, so no matrix product is needed.
         """
         if not self.orthogonal:
             return float(self.squared_errors(rows).sum())
@@ -93,7 +99,7 @@ def column_errors(matrix: Array, shift: Array, n: int, xx: Array, xy: Array, yy:
 
 
 def padded(cross: Array) -> Array:
-    """A matrix with zero rows or columns besides: a square one."""
+    """A square matrix, padded with zero rows or columns."""
     d_x, d_y = cross.shape
     width = max(d_x, d_y)
     return cross if d_x == d_y else np.pad(cross, ((0, width - d_x), (0, width - d_y)))
@@ -121,9 +127,26 @@ def match_signed(cross: Array) -> tuple[Array, Array, float]:
 
     ``cross`` has at least as many rows as columns.
     """
-    columns, rows = linear_sum_assignment(-np.abs(cross.T))
+    columns, rows = linear_sum_assignment()(-np.abs(cross.T))
     matched = cross[rows, columns]
     return rows, np.where(matched >= 0, 1, -1), float(np.abs(matched).sum())
+
+
+@cache
+def linear_sum_assignment() -> Callable[[Array], tuple[Any, Any]]:
+    """The function of :mod:`scipy.optimize`, without the third of a second that loading the package takes.
+
+    Its compiled module stands alone. Where scipy keeps it elsewhere, the package is loaded.
+    """
+    spec = PathFinder.find_spec("_lsap", [str(Path(scipy.__file__).parent / "optimize")])
+    if spec is not None and spec.loader is not None:
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        if hasattr(module, "linear_sum_assignment"):
+            return module.linear_sum_assignment  # type: ignore[no-any-return]
+    from scipy.optimize import linear_sum_assignment as public
+
+    return public
 
 
 def signed_matrix(permutation: Array, signs: Array) -> Array:
@@ -136,12 +159,12 @@ def signed_matrix(permutation: Array, signs: Array) -> Array:
 
 def nearest_rotation(cross: Array) -> tuple[Array, float]:
     """The orthogonal matrix nearest to a square one (Procrustes), and the sum of its singular values."""
-    u, singular, vt = np.linalg.svd(cross)  # numpy's lets other threads run, scipy's does not
+    u, singular, vt = np.linalg.svd(cross)  # numpy's releases the GIL, scipy's does not
     return np.asarray(u @ vt), float(singular.sum())
 
 
 def orthogonal_map(moments: Moments, matrix: Array, overlap: float, *, scale: bool = True) -> AffineMap:
-    """An orthogonal matrix between the means, with the least-squares scale where wanted.
+    """The map by an orthogonal matrix about the means, with the least-squares scale if ``scale``.
 
     ``overlap`` is the matrix's inner product with the cross-moments.
     """
@@ -163,8 +186,8 @@ def signed_permutation_maps(moments: Moments) -> tuple[AffineMap, AffineMap]:
 def rigid_maps(moments: Moments, *, quick: bool = False) -> tuple[AffineMap, AffineMap]:
     """The best rigid motion with a scale, both ways.
 
-    ``quick`` is for errors of rows alone, which a few dead columns of the source do not change: they are left where
-    they are, and the source's rotation need not be complete.
+    ``quick`` is for errors of rows alone, which a few dead columns of the source do not change: these columns are not
+    rotated, and the rotation of the source may be incomplete.
     """
     polar = quick_polar(moments.xy, dead=_DEAD) if quick else None
     rotation, overlap = polar or nearest_rotation(padded(moments.xy))
@@ -175,7 +198,7 @@ def quick_polar(cross: Array, dead: float = 0.0) -> tuple[Array, float] | None:
     r"""The orthonormal factor of a matrix with no more rows than columns, and the sum of its singular values.
 
     :math:`(CC^\top)^{-1/2}C` costs a quarter of a decomposition. None where squares do not resolve the singular values,
-    but for a share of them that may be dead.
+    except for a share ``dead`` of them.
     """
     size = float(np.abs(cross).max(initial=0.0))
     if cross.shape[0] > cross.shape[1] or not size > 0:
@@ -231,7 +254,7 @@ def match_components(moments: Moments, source: Array, target: Array) -> Componen
 
 
 def component_map(moments: Moments, unmixing: Array, mixing: Array, match: ComponentMatch) -> AffineMap:
-    """Unmixed by the source's ICA, matched, and mixed by the target's."""
+    """The map that unmixes by the source's ICA, matches components, and mixes by the target's."""
     unmixed = unmixing[match.source].T * match.signs
     return AffineMap(unmixed @ mixing.T[match.target], moments.source_mean, moments.target_mean)
 
@@ -249,7 +272,7 @@ class Error:
     quantiles: dict[str, float]
 
     def times(self, unit: float) -> Error:
-        """The same in other units."""
+        """The same errors in other units."""
         quantiles = {level: value * unit for level, value in self.quantiles.items()}
         return Error(self.mean * unit, self.rms * unit, self.sup * unit, quantiles)
 

@@ -1,4 +1,4 @@
-"""Independent components matched one to one: the pairs decide only a signed permutation."""
+"""ICA alignment: independent components of each side, matched one to one by a signed permutation."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ class ICAAlignment(Aligner):
 
     .. math:: \hat Y=S_X\,\Pi\,A_Y+\bar y=(X-\bar x)\,W_X\,\Pi\,W_Y^{-1}+\bar y
 
-    Only the signed permutation :math:`\Pi` sees paired rows: it maximises the sum of matched absolute correlations
-    :math:`|S_X^\top S_Y|`. Because the result lies in the target's own space, its error can be
-    compared with the other rungs'.
+    Only the signed permutation :math:`\Pi` uses the pairing: it maximises the sum of matched absolute correlations
+    :math:`|S_X^\top S_Y|`. The result lies in the target's space, so its error is comparable with the other rungs'.
 
     Parameters
     ----------
     ica : ICA, optional
-        The settings of the two fits; it is cloned, not changed.
+        Settings of the two fits; cloned, not changed. Default: ``ICA()``.
 
     Attributes
     ----------
     source_ica_, target_ica_ : ICA
     matched_source_, matched_target_ : (k,) int arrays
-        Which component of the source is matched to which of the target.
+        Indices of the matched components, in the source and in the target.
     signs_ : (k,) array of -1 and 1
     correlations_ : (k,) array
         Absolute correlation of each matched pair of components.
@@ -57,7 +56,7 @@ class ICAAlignment(Aligner):
         return self._with_match(moments, source_ica, target_ica, match)
 
     def reversed(self, moments: Moments) -> ICAAlignment:
-        """The map from target to source: the same matching of components, read the other way."""
+        """The map from target to source, with the same matching of components."""
         match = ComponentMatch(self.matched_target_, self.matched_source_, self.signs_, self.correlations_)
         return ICAAlignment(self.ica)._with_match(moments.swapped(), self.target_ica_, self.source_ica_, match)
 

@@ -18,9 +18,9 @@ class Linear(Aligner):
 
     .. math:: \min_{A,\,b}\|Y-XA-\mathbf 1b^\top\|_F
 
-    Solved from second moments. Where the source's condition number makes normal equations unsafe, ``fit`` takes a
-    second, preconditioned pass over the rows; where the rows do not determine the map, the one of least norm is taken.
-    Columns of any scale count as long as they vary by more than their rounding: a map may scale them.
+    Solved from second moments. Where the source's condition number makes normal equations unsafe, ``fit`` makes a
+    second, preconditioned pass over the rows; where the rows do not determine the map, the minimum-norm map is used.
+    Columns of any scale count if they vary by more than their rounding, because a linear map can rescale them.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class Linear(Aligner):
         :math:`A`; rows are mapped as ``X @ coef_ + intercept_``.
     intercept_ : (d_y,) array
     rank_ : int
-        Numerical rank of the source, columns of any scale.
+        Numerical rank of the source, independent of the scale of its columns.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Rigid motion (orthogonal Procrustes): rotation or reflection and translation, with one scale where wanted."""
+"""Rigid motion (orthogonal Procrustes): rotation or reflection and translation, with an optional scale."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Rigid(Aligner):
     Parameters
     ----------
     scale : bool
-        Fit a global scale, as in Table 1 of Nelson et al. (2026). Their Theorem 1 is about ``scale=False``.
+        Fit a global scale, as in Table 1 of Nelson et al. (2026); default: yes. Their Theorem 1 is for ``scale=False``.
 
     Attributes
     ----------

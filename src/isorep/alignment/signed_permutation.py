@@ -24,7 +24,7 @@ class SignedPermutation(Aligner):
     Parameters
     ----------
     scale : bool
-        Fit a global scale, as in Table 1 of Nelson et al. (2026). Without it the group is that of their Definition 1.
+        Fit a global scale, as in Table 1 of Nelson et al. (2026); default: yes. Their Definition 1 has ``scale=False``.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class SignedPermutation(Aligner):
         return self._with_matching(moments, *match_signed(padded(moments.xy)))
 
     def reversed(self, moments: Moments) -> SignedPermutation:
-        """The optimal map from target to source: the same matching, read the other way."""
+        """The optimal map from target to source, with the same matching."""
         back = np.argsort(self.permutation_)
         overlap = float(np.abs(padded(moments.xy)[self.permutation_, np.arange(len(back))]).sum())
         return SignedPermutation(self.scale)._with_matching(moments.swapped(), back, self.signs_[back], overlap)

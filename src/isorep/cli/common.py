@@ -1,6 +1,7 @@
 """Options and outputs that commands share: progress on stderr where it is a terminal, options, and what options hold.
 
-The files that commands write: refused before any work if they cannot be written or would overwrite an input.
+Text on stdout: wrapped, and with bold verdicts on a terminal. The files that commands write: refused before any work if
+they cannot be written or would overwrite an input, and named when they are written.
 """
 
 import math
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Option
+from typer.core import TyperCommand
 
 from ..errors import InputError, import_extra
 
@@ -56,7 +58,7 @@ def stopping(deadline: "Deadline", quiet: bool) -> Iterator[None]:
         deadline.stopped = True
         signal.signal(signal.SIGINT, before)
         if not quiet:  # past the streams, which may be at work
-            os.write(2, b"\nisorep: stopping with what there is; Ctrl-C again leaves at once\n")
+            os.write(2, b"\nisorep: stopping; the result so far follows. Press Ctrl-C again to quit at once\n")
 
     if before is not signal.default_int_handler:  # ignored, or somebody else's
         yield
@@ -83,28 +85,77 @@ def bars_on_terminal(quiet: bool) -> Iterator[Any]:
         yield bars
 
 
-Json = Annotated[Path | None, Option(help="Write the complete result here.")]
-Html = Annotated[Path | None, Option(help="Write a report with figures here.")]
+class Command(TyperCommand):
+    """A command whose usage names arguments without braces."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The pieces of the usage line."""
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
+
+FILE, FOLDER, NAME, NAMES, COLUMN, N, X = "FILE", "FOLDER", "NAME", "NAMES", "COLUMN", "N", "X"
+"""What options take, as help shows it."""
+
+Json = Annotated[Path | None, Option(metavar=FILE, help="Write the complete result as JSON.")]
+Html = Annotated[Path | None, Option(metavar=FILE, help="Write an HTML report with figures.")]
 Quiet = Annotated[bool, Option("--quiet", help="Print nothing but errors.")]
-Folder = Annotated[Path | None, Option(help="The folder of data sets; else the environment variable ISOREP_DATA.")]
-Ids = Annotated[str | None, Option(help="The column or array with row ids.")]
+Folder = Annotated[
+    Path | None, Option(metavar=FOLDER, help="Folder of data sets; default: the environment variable ISOREP_DATA.")
+]
+Ids = Annotated[str | None, Option(metavar=COLUMN, help="Column or array with row ids; default: ids or id.")]
 Groups = Annotated[
     str | None,
-    Option(help="Rows that belong together: a column (or array) of the first file, or FILE::COLUMN, or an npy file."),
+    Option(
+        metavar=COLUMN,
+        help="Keep rows of one group together in folds and shuffles: a column of the first file, FILE::COLUMN or an "
+        "npy file.",
+    ),
 ]
 Within = Annotated[
     str | None,
-    Option(help="Classes inside which rows are shuffled, so that chance includes what they explain; as --groups."),
+    Option(
+        metavar=COLUMN,
+        help="Shuffle rows inside these classes only, so that chance includes what classes explain; given as --groups.",
+    ),
 ]
 Dask = Annotated[
     str | None,
     Option(
         metavar="SCHEDULER",
-        help="Read and compute in the workers of a Dask cluster: the address of its scheduler, such as "
-        "tcp://host:8786; or local, or local:N for N worker processes on this machine. By default without one.",
+        help="Read and compute in the workers of a Dask cluster: the scheduler's address, such as tcp://host:8786, or "
+        "local, or local:N for N worker processes on this machine; default: no cluster.",
     ),
 ]
-DropIds = Annotated[bool, Option("--drop-ids", help="Leave the row ids out.")]
+DropIds = Annotated[bool, Option("--drop-ids", help="Do not write row ids.")]
+
+
+def show(text: str = "") -> None:
+    """Print text that has its lines already; on a terminal verdicts and marked rows are bold.
+
+    NO_COLOR and a dumb terminal leave all text plain.
+    """
+    plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
+    bold = False
+    for line in text.split("\n"):
+        bold = bool(line) and (bold or line.startswith("verdict: "))
+        strong = not plain and (bold or line.startswith("> "))
+        typer.echo(typer.style(line, bold=True) if strong else line)
+
+
+def show_result(result: object, *facts: str) -> None:
+    """Print a result as text, with facts about the data after its verdict."""
+    from ..results import wrapped
+
+    verdict, _, rest = str(result).partition("\n\n")
+    show("\n\n".join(filter(None, [verdict, "\n".join(map(wrapped, facts)), rest])))
+
+
+def say(*sentences: str) -> None:
+    """Print sentences, each wrapped to the terminal."""
+    from ..results import wrapped
+
+    for sentence in sentences:
+        show(wrapped(sentence))
 
 
 @contextmanager
@@ -192,11 +243,21 @@ def require_outputs(outputs: Sequence[Path | None], *inputs: str | Path) -> None
 
 
 def write_outputs(result: "ResultRecord", json: Path | None, html: Path | None) -> None:
-    """Write the files that were asked for."""
+    """Write the files that were asked for; :func:`tell_outputs` says so after the result."""
     if json is not None:
         result.to_json(json)
     if html is not None:
         result.to_html(html)
+
+
+def tell_outputs(json: Path | None, html: Path | None) -> None:
+    """Name the files that were written."""
+    if json is not None or html is not None:
+        show()
+    if html is not None:
+        show(f"Report: {html}")
+    if json is not None:
+        show(f"Result: {json}")
 
 
 def fail(*sentences: str) -> None:

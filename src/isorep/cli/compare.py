@@ -1,4 +1,4 @@
-"""``isorep compare``: the ladder of two files; of more all pairs, the consensus, what recurs, and who stands apart.
+"""``isorep compare``: the ladder of two files; of more all pairs, a consensus, recurring components and outlier runs.
 
 ``isorep demo``: two seeds of a small autoencoder, trained, compared and explained.
 """
@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from ..errors import InputError
 from . import common
-from .common import Dask, Groups, Html, Ids, Json, Quiet, Within
+from .common import FOLDER, NAMES, Dask, Groups, Html, Ids, Json, N, Quiet, Within, X
 
 if TYPE_CHECKING:
     from ..comparison import Comparison, Direction, Ensemble, LayerComparison, Side
@@ -24,64 +24,99 @@ def command(
         list[str],
         Argument(
             metavar="A B [C]...",
-            help="Two runs of the same examples, source and target, or more: files of any format, or folders of "
-            "shards. FILE::NAME picks an array. Two folders of isorep extract are compared layer by layer.",
+            help="Two or more runs of the same examples, source first: files of any format, or folders of shards. "
+            "FILE::NAME picks an array. Two folders of isorep extract are compared layer by layer.",
         ),
     ],
     rungs: Annotated[
         str | None,
-        Option(help="Comma-separated; by default all: identity, signed_permutation, rigid, linear, ica."),
+        Option(
+            metavar=NAMES,
+            help="Rungs to fit, comma-separated; default: all, which are identity, signed_permutation, rigid, linear, "
+            "ica.",
+        ),
     ] = None,
     layers: Annotated[
         str | None,
-        Option(metavar="NAMES", help="Of two folders: comma-separated layers; by default all that both have."),
+        Option(metavar=NAMES, help="Layers to compare, comma-separated (two folders only); default: all common ones."),
     ] = None,
-    folds: Annotated[int, Option(help="Number of folds for held-out errors.")] = 5,
+    folds: Annotated[int, Option(metavar=N, help="Number of folds for held-out errors.")] = 5,
     groups: Groups = None,
     within: Within = None,
     ids: Ids = None,
     join: Annotated[bool, Option("--join", help="Align the files by row id.")] = False,
     null: Annotated[
-        int | None, Option(help="Shuffled pairings; 0 for none. By default 100, of many files 20 per pair.")
+        int | None,
+        Option(
+            metavar=N,
+            help="Number of shuffled pairings for the chance level, 0 for none; default: 100, or 20 per pair of many "
+            "files.",
+        ),
     ] = None,
-    boot: Annotated[int | None, Option(help="Of two files: 0 leaves the intervals out.")] = None,
-    tolerance: Annotated[float, Option(help="Errors this near to that of the best rung count as equal.")] = 0.03,
-    diameter: Annotated[str | None, Option(help="Of two files: auto (the default), exact or bound.")] = None,
+    boot: Annotated[
+        int | None, Option(metavar=N, help="0 omits the intervals (two files only); default: with intervals.")
+    ] = None,
+    tolerance: Annotated[
+        float,
+        Option(metavar=X, help="Largest excess over the best rung's error that counts as equal."),
+    ] = 0.03,
+    diameter: Annotated[
+        str | None,
+        Option(metavar="MODE", help="How to find the diameter: auto, exact or bound (two files only); default: auto."),
+    ] = None,
     worst_case: Annotated[
-        bool | None, Option(help="Of two files: bracket the largest error; by default if quick.")
+        bool | None,
+        Option(
+            help="Compute lower and upper bounds on the worst-case error (two files only; default: only when fast)."
+        ),
     ] = None,
     fast: Annotated[
-        bool, Option("--fast", help="No ICA; of two files no worst case, and 20 pairings at most.")
+        bool, Option("--fast", help="Skip ICA and the worst case, and draw at most 20 shuffled pairings.")
     ] = False,
     time_limit: Annotated[
         float | None,
-        Option(metavar="SECONDS", help="Of two files: leave out what there is no time for; the result says what."),
+        Option(
+            metavar="SECONDS",
+            help="Skip what does not fit into this time, and say what was skipped (two files only); default: no limit.",
+        ),
     ] = None,
-    reverse: Annotated[bool, Option("--reverse", help="Of two files: print the ladder of B onto A too.")] = False,
-    residuals: Annotated[bool, Option("--residuals", help="Of many files: also largest errors and quantiles.")] = False,
+    reverse: Annotated[
+        bool, Option("--reverse", help="Also print the ladder of B mapped onto A (two files only).")
+    ] = False,
+    residuals: Annotated[
+        bool, Option("--residuals", help="Also compute largest errors and quantiles (many files only).")
+    ] = False,
     fail_above: Annotated[
         str | None,
         Option(
             metavar="[RUNG=]ERROR",
-            help="Exit 1 if the held-out error exceeds this: of the rung named, or of the best rung; of any layer. For "
-            "many files the error of the worst pair. In mean distances to the mean: 1 is no better than the mean.",
+            help="Exit 1 if the held-out error of this rung, or of the best rung, exceeds ERROR, in mean distances to "
+            "the mean. Many files are judged by their worst pair, folders by every layer.",
+        ),
+    ] = None,
+    examples: Annotated[
+        str | None,
+        Option(
+            metavar="FILE",
+            help="Examples to show in the report (two files only): a text file with one text, or one path of an image, "
+            "per row of A; or a folder of images, by name.",
         ),
     ] = None,
     dask: Dask = None,
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, Option(help="Seed of folds, null and blocks.")] = 0,
+    seed: Annotated[int, Option(metavar=N, help="Random seed of folds, shuffles and blocks.")] = 0,
 ) -> None:
-    """Are A and B the same, and up to what? Or many runs: all pairs, a consensus, what recurs, and who stands apart.
+    """Are A and B the same, and up to what? Many runs: all pairs, a consensus, recurring components, outliers.
 
-    Prints held-out errors for a ladder of groups, then the verdict. Ctrl-C stops a comparison of two, and prints what
-    there is.
+    Prints the verdict, then the held-out error of every rung of the ladder. Ctrl-C stops a comparison of two runs and
+    prints the result so far.
     """
     from .. import Ensemble, LayerComparison, compare, compare_layers, compare_many
     from ..comparison import RUNGS
     from ..comparison.compare import as_deadline
-    from ..comparison.many import told_apart
+    from ..comparison.examples import read_examples
     from ..storage import read
     from ..storage.layers import open_layers
 
@@ -93,10 +128,13 @@ def command(
         raise InputError(f"{files[0]} alone cannot be compared: name at least two files")
     common.require_outputs([json, html], *files)
     only_two = {"--boot": boot, "--diameter": diameter, "--worst-case": worst_case, "--reverse": reverse or None}
+    only_two |= {"--examples": examples}
     for option, value in (only_two | {"--time-limit": time_limit}).items():
         if value is not None and len(files) > 2:
             raise InputError(f"{option} is for two files, and {len(files)} were named")
     by_layer = _by_layer(files, layers, ids)
+    if by_layer and examples is not None:
+        raise InputError("--examples is for two files: folders of layers have a page without single rows")
     names = None if layers is None else common.parts(layers, "--layers")
     first = str(next(iter(open_layers(files[0], names).files.values()))) if by_layer else files[0]
     settings: dict[str, Any] = {
@@ -127,11 +165,12 @@ def command(
                     settings |= {"in_chunks": in_chunks, "time_limit": deadline, "preview": told}
                     result = compare_layers(*files, layers=names, **settings)
                 else:
+                    settings["examples"] = None if examples is None else read_examples(examples)
                     preview = None if told is None else partial(told, f"{runs[0].name} -> {runs[1].name}", kind="")
                     result = compare(*runs, time_limit=deadline, preview=preview, **settings)
         else:
             settings |= {"n_null": 20 if null is None else null, "residuals": residuals}
-            result = compare_many(runs, names=told_apart([str(run.name) for run in runs], files), **settings)
+            result = compare_many(runs, **settings)
     common.write_outputs(result, json, html)
     if not quiet:
         if isinstance(result, Ensemble):
@@ -140,8 +179,9 @@ def command(
             _print_layers(result, reverse=reverse)
         else:
             _print_comparison(result, reverse=reverse)
+        common.tell_outputs(json, html)
     if deadline.stopped:
-        raise common.Interrupted("the result is of what was done until then")
+        raise common.Interrupted("the result is incomplete, see its notes")
     if limit is not None:
         _judge(result, *limit)
 
@@ -208,41 +248,50 @@ def _tell(what: str, rungs: dict[str, float], kind: str = "layer ") -> None:
     """The rungs that are known so far of a layer, or of a pair, above the bars."""
     if rungs:
         errors = ", ".join(f"{name} {error:.4f}" for name, error in rungs.items())
-        print(f"{kind}{what}, held out so far: {errors}", file=sys.stderr)
+        print(f"{kind}{what}, held-out errors so far: {errors}", file=sys.stderr)
 
 
 def _print_layers(result: "LayerComparison", *, reverse: bool) -> None:
-    from ..comparison.layers import UNIT
-
-    print(f"{result.source} -> {result.target}: {UNIT}\n{result.table()}\n\nverdict: {result.verdict}")
-    print(*result.notes(), sep="\n", end="\n" if result.caveats else "")
+    common.show(str(result))
     if reverse:
-        print(f"\n{result.target} -> {result.source}\n{result.table(reverse=True)}")
+        common.show(f"\n{result.target} -> {result.source}\n{result.table(reverse=True)}")
 
 
 def _print_comparison(result: "Comparison", *, reverse: bool = False) -> None:
-    """The ladder, the verdict and the caveats; with ``reverse`` also the ladder of the target onto the source."""
+    """The verdict, the ladder and the caveats; with ``reverse`` also the ladder of the target onto the source."""
     from ..comparison.residuals import efficiency_sentence
+    from ..results import noted
 
+    common.say(f"verdict: {result.verdict}")
+    common.show()
     for label, side in (("source", result.source), ("target", result.target)):
-        print(f"{label}  {_size(side)}")
-    print()
+        common.say(f"{label}  {_size(side)}")
+    common.show()
     _print_ladder(result.forward)
-    print(f"\nverdict: {result.verdict}")
-    if result.ica_efficiency is not None:
-        print(efficiency_sentence(result.ica_efficiency))
+    more = [] if result.ica_efficiency is None else [efficiency_sentence(result.ica_efficiency)]
     if result.worst_case is not None:
-        for name, words in (("rigid", "a rigid motion"), ("rigid_with_scale", "a rigid motion with a scale")):
-            bracket = f"[{result.worst_case[name].lower:.4f}, {result.worst_case[name].upper:.4f}]"
-            print(f"worst case: the largest error up to {words} lies in {bracket} diameters")
-        worst = result.worst_case["rigid_with_scale"].worst_rows[:3]
-        print("worst rows: " + ", ".join(f"{row.id or row.row} ({row.error:.4f})" for row in worst))
-    for caveat in result.caveats:
-        print(f"note: {caveat}")
+        rigid, scaled = (result.worst_case[name] for name in ("rigid", "rigid_with_scale"))
+        worst = ", ".join(f"{row.id or row.row} ({row.error:.4f})" for row in scaled.worst_rows[:3])
+        more += [
+            f"worst case: the best rigid motion has a largest error of {_bracket(rigid)} diameters, with a scale "
+            f"{_bracket(scaled)}",
+            f"worst rows: {worst} diameters, under the least-squares rigid motion with a scale",
+        ]
+    if more:
+        common.show()
+        common.say(*more)
+    if result.caveats:
+        common.show(f"\n{noted(result.caveats)}")
     if reverse:
-        print()
+        common.show()
+        common.say(f"verdict: {result.reverse.verdict}")
+        common.show()
         _print_ladder(result.reverse)
-        print(f"verdict: {result.reverse.verdict}")
+
+
+def _bracket(bounds: Any) -> str:
+    low, high = f"{bounds.lower:.4f}", f"{bounds.upper:.4f}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _size(side: "Side") -> str:
@@ -250,42 +299,51 @@ def _size(side: "Side") -> str:
 
 
 def _print_ladder(direction: "Direction") -> None:
-    from ..comparison.result import ladder_table
+    from ..comparison.result import MARKED, ladder_table
 
-    exactness = "exact" if direction.diameter.exact else "lower bound"
-    print(
-        f"{direction.source} -> {direction.target}: errors in mean distances of {direction.target} to its mean; lower "
-        "is closer, 1 is no better than the mean\n"
-        f"(last column in diameters of {direction.target}: {direction.diameter.value:.6g}, {exactness})"
+    table, exactness = ladder_table(direction), "exact" if direction.diameter.exact else "lower bound"
+    common.say(
+        f"{direction.source} -> {direction.target}: held-out errors in mean distances of {direction.target} to its "
+        "mean; lower is closer, 1 is no better than the mean"
     )
-    print(ladder_table(direction))
+    common.show(table)
+    if direction.verdict.rung is not None:
+        common.say(MARKED)
+    if "diameters" in table:
+        common.say(
+            f"diameters: the held-out error in diameters of {direction.target} ({direction.diameter.value:.6g}, "
+            f"{exactness})"
+        )
 
 
 def _print_ensemble(result: "Ensemble") -> None:
-    """The ladder over all pairs, the matrix of one rung, what is common, and the verdict."""
+    """The verdict, the ladder over all pairs, the matrix of one rung, and what is common."""
     from ..comparison.many_verdict import LEAST_RUNS
     from ..comparison.residuals import efficiency_sentence
+    from ..results import noted
 
     runs, consensus, components = len(result.runs), result.consensus, result.components
-    for side in result.runs:
-        print(_size(side))
-    print(f"\n{result.summary()}\n")
+    common.say(f"verdict: {result.verdict}")
+    common.show()
+    common.say(*map(_size, result.runs))
+    common.show(f"\n{result.summary()}")
     agreed = int((consensus.agreement >= 0.9).sum())
-    print(
+    lines = [
         f"consensus: the mean of the other runs explains {consensus.share:.0%} of a run's variance "
-        f"({consensus.shares.min():.0%} to {consensus.shares.max():.0%}); runs agree to 0.9 along {agreed} of "
-        f"{len(consensus.agreement)} axes (in sample)"
-    )
+        f"({consensus.shares.min():.0%} to {consensus.shares.max():.0%}); {agreed} of {len(consensus.agreement)} "
+        "consensus axes have agreement >= 0.9 (in-sample)"
+    ]
     if components is not None:
         counted = recurring_words(components.recurring(runs), len(components.families), runs)
-        print(f"components: {counted} (correlation at least {components.threshold:g}, in sample)")
+        lines.append(f"components: {counted} (correlation >= {components.threshold:g}, in-sample)")
         if result.ica_efficiency is not None:
-            print(efficiency_sentence(result.ica_efficiency))
+            lines.append(efficiency_sentence(result.ica_efficiency))
     if not result.outliers and runs >= LEAST_RUNS:
-        print("outliers: none")
-    print(f"verdict: {result.verdict}")
-    for caveat in result.caveats:
-        print(f"note: {caveat}")
+        lines.append("outliers: none")
+    common.show()
+    common.say(*lines)
+    if result.caveats:
+        common.show(f"\n{noted(result.caveats)}")
 
 
 def recurring_words(everywhere: int, families: int, runs: int) -> str:
@@ -303,27 +361,26 @@ LATENTS, EPOCHS = 5, 100
 
 
 def demo(
-    save: Annotated[Path | None, Option(help="Write the two representations into this folder.")] = None,
+    save: Annotated[Path | None, Option(metavar=FOLDER, help="Save the two representations in this folder.")] = None,
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, Option(help="The first training's seed; the second takes the next.")] = 0,
+    seed: Annotated[int, Option(metavar=N, help="Seed of the first training; the second uses the next one.")] = 0,
 ) -> None:
     """Train two seeds of a small autoencoder on handwritten digits and compare them, in under a minute."""
     import numpy as np
 
     from .. import Representation, compare
     from ..models import load_digit_images, train_autoencoder
+    from ..results import wrapped
 
     common.require_outputs([json, html])
     if save is not None and not save.is_dir():
         raise InputError(f"{save} is not a folder")
     if not 0 <= seed < 2**32 - 1:
         raise InputError(f"seed is {seed} and must lie between 0 and {2**32 - 2}")
-    say = (lambda *words: None) if quiet else print
     images = load_digit_images()
-    say(f"Two trainings of one autoencoder (64-64-{LATENTS}-64-64, tanh) on scikit-learn's {len(images)} digits:")
-    runs = []
+    runs, losses = [], []
     with common.progress_bar(quiet) as progress:
         for number, each in enumerate((seed, seed + 1)):
             stage = f"training seed {each}"
@@ -332,29 +389,45 @@ def demo(
                 progress(stage, epoch, EPOCHS)
 
             trained = train_autoencoder(images, latents=LATENTS, epochs=EPOCHS, seed=each, progress=trained_to)
-            say(f"  seed {each}: {EPOCHS} epochs, reconstruction loss {trained.losses[-1]:.4f}")
+            losses.append(f"{trained.losses[-1]:.4f} (seed {each})")
             runs.append(Representation(trained.encode(images), name=f"seed {each}"))
             if save is not None:
                 np.save(save / f"seed{number}.npy", np.asarray(runs[-1].values), allow_pickle=False)
         result = compare(*runs, random_state=seed, progress=progress)
     common.write_outputs(result, json, html)
-    if not quiet:
-        print()
-        _print_comparison(result)
-        print()
-        print(_explain(result))
-        if save is not None:
-            print(f"\nAgain from the files: isorep compare {save / 'seed0.npy'} {save / 'seed1.npy'}")
+    if quiet:
+        return
+    common.say(
+        f"Trained an autoencoder (64-64-{LATENTS}-64-64, tanh) twice on {len(images)} digits, {EPOCHS} epochs. "
+        f"Reconstruction loss: {' and '.join(losses)}."
+    )
+    common.show()
+    _print_comparison(result)
+    common.show("\nHow to read this")
+    common.show("\n".join(wrapped(f"  {sentence}", 2) for sentence in _explain(result)))
+    common.tell_outputs(json, html)
+    files = [str(save / f"seed{number}.npy") for number in range(2)] if save is not None else ["A.npy", "B.npy"]
+    common.show("\nNext steps")
+    steps = {
+        f"isorep compare {' '.join(files)}": "compare these two files again" if save is not None else "your own runs",
+        f"isorep compare {' '.join(files)} --html compare.html": "the same as a report with figures",
+        "isorep extract --help": "get features from a model",
+    }
+    for step, words in steps.items():
+        common.show(f"  {step}\n      {words}")
 
 
-def _explain(result: "Comparison") -> str:
+def _explain(result: "Comparison") -> list[str]:
     names = ("signed_permutation", "rigid", "linear", "ica")
     permutation, rigid, linear, ica = (result.rungs[name].held_out.mean for name in names)
     null = result.rungs["linear"].null
     chance = f"{null.mean:.2f}" if null else "not measured"
-    return f"""How to read this
-  An error of 1 is no better than the mean of the target. Shuffled rows give {chance} (chance).
-  Matching single dimensions leaves {permutation:.2f}: it would be near the rungs below if the runs shared their axes.
-  A rotation leaves {rigid:.2f}, the best linear map {linear:.2f}: the closer the two, the more geometry the runs share.
-  ICA leaves {ica:.2f}. It uses pairs only to match components: near the rotation, it has found shared axes.
-  Held-out errors come from maps that did not see the row; in-sample ones are shown to match papers."""
+    far = permutation > 2 * rigid
+    axes = f"far above rotation ({rigid:.2f}): the runs do not share axes" if far else f"near rotation ({rigid:.2f})"
+    return [
+        f"An error of 1 is no better than the mean of the target. Chance (shuffled rows) is {chance}.",
+        f"Matching dimensions one-to-one leaves {permutation:.2f}, {axes}.",
+        f"The best linear map leaves {linear:.2f}: the closer to rotation, the more geometry the runs share.",
+        f"ICA leaves {ica:.2f}. It uses pairs only to match components; close to rotation, the components are shared.",
+        "Held-out errors come from maps that were not fitted to the row.",
+    ]

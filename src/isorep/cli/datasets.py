@@ -5,19 +5,20 @@ from typing import Annotated, Any
 import typer
 from typer import Argument
 
-from .common import Folder, Interrupted, Json, Quiet, progress_bar, require_outputs
+from .common import Command, Folder, Interrupted, Json, Quiet, progress_bar, require_outputs, show, tell_outputs
 
 app = typer.Typer(
-    help="Public data sets with known factors: list them, download them.", no_args_is_help=True, rich_markup_mode=None
+    help="List and download public data sets with known factors.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
-@app.command("list")
+@app.command("list", cls=Command, short_help="List data sets and where they are")
 def list_command(folder: Folder = None, json: Json = None, quiet: Quiet = False) -> None:
-    """Print the data sets, whether their files are there, and where they come from."""
+    """List the data sets, whether their files are present, and their sources."""
     from ..datasets.catalogue import names, present, published_set
     from ..datasets.folder import data_folder
     from ..files import finite_json, write_text
+    from ..results import wrapped
 
     require_outputs([json])
     data = data_folder(folder)
@@ -37,25 +38,27 @@ def list_command(folder: Folder = None, json: Json = None, quiet: Quiet = False)
         write_text(json, finite_json({"schema": "isorep.datasets/1", "datasets": facts}))
     if quiet:
         return
+    indent = 31
     for fact in facts:
-        state = "there" if fact["present"] else "download" if fact["urls"] else "by hand"
-        print(f"{fact['name']:<20} {state:<9} {fact['title']}")
-        print(f"{'':<20} {'':<9} {fact['file']}")
+        state = "present" if fact["present"] else "download" if fact["urls"] else "by hand"
+        show(wrapped(f"{fact['name']:<20} {state:<9} {fact['title']}", indent))
+        show(" " * indent + fact["file"])
         if not fact["present"]:
-            print(f"{'':<20} {'':<9} {fact['urls'][0] if fact['urls'] else fact['by_hand']}")
-    print(f"\nfolder: {data}" if data is not None else "\nno folder: give --folder, or set ISOREP_DATA")
+            show(wrapped(" " * indent + (fact["urls"][0] if fact["urls"] else fact["by_hand"]), indent))
+    show(f"\nfolder: {data}" if data is not None else "\nno folder: use --folder, or set ISOREP_DATA")
+    tell_outputs(json, None)
 
 
-@app.command("download")
+@app.command("download", cls=Command, short_help="Download a data set into the folder")
 def download_command(
-    name: Annotated[str, Argument(metavar="NAME", help="A data set; isorep datasets list names them.")],
+    name: Annotated[str, Argument(metavar="NAME", help="Name of a data set; see isorep datasets list.")],
     folder: Folder = None,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
     """Download a data set from its owner's host into the folder of data sets.
 
-    The same command goes on where it was stopped. Files that are there are checked and kept.
+    After an interruption the same command resumes. Files that are present are checked and kept.
     """
     from ..datasets.download import download
     from ..files import finite_json, write_text
@@ -65,7 +68,7 @@ def download_command(
         with progress_bar(quiet) as progress:
             done = download(name, folder, progress=progress)
     except KeyboardInterrupt:
-        raise Interrupted("what has come is kept: the same command goes on from there") from None
+        raise Interrupted("the part that was downloaded is kept: the same command resumes there") from None
     facts = [
         {"path": str(each.path), "size": each.size, "sha256": each.sha256, "checked": each.checked or None}
         for each in done
@@ -76,5 +79,6 @@ def download_command(
         return
     for each in done:
         against = f"checked by {each.checked}" if each.checked else "no checksum is published for it"
-        print(f"{each.path}  {each.size} bytes, {against}")
-        print(f"  sha256 {each.sha256}")
+        show(f"{each.path}  {each.size} bytes, {against}")
+        show(f"  sha256 {each.sha256}")
+    tell_outputs(json, None)

@@ -12,7 +12,22 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from ..errors import InputError
-from .common import Html, Json, Quiet, fail, numbers, progress_bar, require_outputs, write_outputs
+from .common import (
+    FILE,
+    NAME,
+    Html,
+    Json,
+    N,
+    Quiet,
+    X,
+    fail,
+    numbers,
+    progress_bar,
+    require_outputs,
+    show_result,
+    tell_outputs,
+    write_outputs,
+)
 
 
 def command(
@@ -20,54 +35,72 @@ def command(
         str,
         Argument(
             metavar="MODEL",
-            help="A TorchScript file, a program of torch.export.save (.pt2), or code: package.module:factory.",
+            help="TorchScript file, program of torch.export.save (.pt2), or code: package.module:factory.",
         ),
     ],
     latents: Annotated[
-        str, Argument(metavar="LATENTS", help="One row a latent, any format. FILE::NAME picks an array.")
+        str, Argument(metavar="LATENTS", help="Latents, one per row, any format. FILE::NAME picks an array.")
     ],
-    weights: Annotated[
-        Path | None, Option(metavar="FILE", help="Weights of a model given as code: safetensors.")
-    ] = None,
+    weights: Annotated[Path | None, Option(metavar=FILE, help="Weights of a model given as code: safetensors.")] = None,
     against: Annotated[
-        str | None, Option(metavar="MODEL", help="A second decoder: measured beside allowed errors.")
+        str | None, Option(metavar="MODEL", help="Second decoder: compare measured errors with the theory's bounds.")
     ] = None,
-    against_latents: Annotated[str | None, Option(metavar="LATENTS", help="Its latents of the same examples.")] = None,
-    against_weights: Annotated[Path | None, Option(metavar="FILE", help="Its weights, as --weights.")] = None,
-    join: Annotated[bool, Option("--join", help="Align both latents by row id.")] = False,
-    mechanisms: Annotated[bool, Option("--mechanisms", help="Find and judge factors that act independently.")] = False,
+    against_latents: Annotated[
+        str | None, Option(metavar="LATENTS", help="Latents of the second decoder for the same examples.")
+    ] = None,
+    against_weights: Annotated[
+        Path | None, Option(metavar=FILE, help="Weights of the second decoder, as --weights.")
+    ] = None,
+    join: Annotated[bool, Option("--join", help="Align both files of latents by row id.")] = False,
+    mechanisms: Annotated[bool, Option("--mechanisms", help="Find and test factors that act independently.")] = False,
     blocks: Annotated[
-        str | None, Option(metavar="SIZES", help="Judge these blocks: sizes, as 3,3,3, or latents, as 0,2/1,3.")
+        str | None,
+        Option(metavar="SIZES", help="Test these blocks of latents: sizes (3,3,3) or latents per block (0,2/1,3)."),
     ] = None,
     tolerances: Annotated[
-        str | None, Option(metavar="A,B,C", help="Shares of the largest entry that are zero.")
+        str | None,
+        Option(
+            metavar="A,B,C",
+            help="Relative thresholds below which a Jacobian entry counts as zero; default: chosen by precision.",
+        ),
     ] = None,
     require: Annotated[
         str | None,
-        Option(metavar="TYPE", help="Exit 1 unless this holds: D, M, S, H2 to H6, IMA, conformal or isometric."),
+        Option(metavar="TYPE", help="Exit 1 unless this type holds: D, M, S, H2 to H6, IMA, conformal or isometric."),
     ] = None,
-    order: Annotated[int, Option(metavar="N", help="The largest n of Types H_n, up to 6.")] = 3,
+    order: Annotated[int, Option(metavar=N, help="Largest n of Types H_n to test, up to 6.")] = 3,
     max_leakage: Annotated[
-        float | None, Option(metavar="X", help="Exit 1 if the mean Type D leakage, a share, is above this.")
+        float | None, Option(metavar=X, help="Exit 1 if the mean Type D leakage (0 to 1) exceeds X.")
     ] = None,
-    mode: Annotated[str, Option(help="exact, paper (random directions, from below) or matrix_free.")] = "exact",
-    samples: Annotated[int, Option(help="Rows to measure at, drawn at random; 0 for all.")] = 1000,
-    directions: Annotated[int, Option(help="Random directions a row.")] = 10,
+    mode: Annotated[
+        str,
+        Option(
+            metavar="MODE",
+            help="Constants from: exact Jacobians, paper (random directions, a lower bound), or matrix_free.",
+        ),
+    ] = "exact",
+    samples: Annotated[int, Option(metavar=N, help="Number of rows to measure at, drawn at random; 0 for all.")] = 1000,
+    directions: Annotated[int, Option(metavar=N, help="Random directions per row.")] = 10,
     inactive_below: Annotated[
-        float, Option(help="Latents are inactive below this share of the longest column.")
+        float,
+        Option(metavar=X, help="Share of the largest Jacobian column below which a latent is inactive."),
     ] = 1e-3,
-    memory: Annotated[float, Option(help="GiB to work in.")] = 1.0,
-    device: Annotated[str | None, Option(help="A torch device; by default where the model's weights are.")] = None,
-    fail_above: Annotated[float | None, Option(metavar="X", help="Exit 1 if the constant 1 + L is above this.")] = None,
+    memory: Annotated[float, Option(metavar="GIB", help="Memory to use, in GiB.")] = 1.0,
+    device: Annotated[
+        str | None, Option(metavar=NAME, help="Torch device; default: that of the model's weights.")
+    ] = None,
+    fail_above: Annotated[float | None, Option(metavar=X, help="Exit 1 if the constant 1 + L exceeds X.")] = None,
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, Option(help="Seed of the rows drawn, of directions and of the convexity probe.")] = 0,
+    seed: Annotated[
+        int, Option(metavar=N, help="Random seed of sampled rows, directions and the convexity probe.")
+    ] = 0,
 ) -> None:
     """How far is a decoder from an isometry?
 
-    Prints the bi-Lipschitz constant over the latents, what is left of it when the scale is free, and inactive latents.
-    With --against, the rigid error between two models' latents beside the bounds that their decoders give. With
+    Prints the bi-Lipschitz constant over the latents, with and without a free scale, and inactive latents. With
+    --against, the rigid error between two models' latents, compared with the bounds that their decoders give. With
     --blocks or --mechanisms, which blocks of latents act on the outputs independently.
     """
     # The options that are given otherwise than by default; nothing else is a local name yet.
@@ -116,8 +149,8 @@ def command(
             result = decoder.bilipschitz(decoders[0], latents, name=models[0].name, progress=progress, **settings)
     write_outputs(result, json, html)
     if not quiet:
-        print(_head(form, result, models[0].name))
-        print(result)
+        show_result(result, *_head(form, result, models[0].name))
+        tell_outputs(json, html)
     if max_leakage is not None:
         _limit(result, max_leakage)
     if require is not None:
@@ -175,32 +208,36 @@ def _pair(models: list[NamedModel], decoders: list[Any], **settings: Any) -> Any
     from ..decoder import pair
 
     first, second = models
-    names = (first.name, second.name)
+    names = first.name, second.name
     if first.name == second.name:
-        names = (f"{first.name} (first)", f"{second.name} (second)")
+        from ..representation import told_apart
+
+        files = [each.model if Path(each.model).exists() else str(each.weights or each.latents) for each in models]
+        here, there = told_apart(names, files)
+        names = here, there
     return pair(decoders[0], first.latents, decoders[1], second.latents, names=names, **settings)
 
 
-def _head(form: str, result: Any, name: str) -> str:
-    """What was measured, before what came out."""
+def _head(form: str, result: Any, name: str) -> list[str]:
+    """What was measured, in lines."""
     from ..decoder.bound import shown
 
     if form == "mechanisms":
-        return f"decoder  {name}: {result.dimension} latents to {result.outputs}, {result.samples} samples\n"
+        return [f"decoder  {name}: {result.dimension} latents to {result.outputs}, {result.samples} samples"]
     if form == "pair":
         sides = [
             f"{title}  {side.name}: {side.latents} latents to {side.outputs} outputs, {side.rows} rows, constant "
             f"{shown(side.constant)}"
             for title, side in (("first ", result.first), ("second", result.second))
         ]
-        return "\n".join([*sides, "\nErrors of rigid motions in diameters of the second's latents; lower is closer"])
+        return [*sides, "errors of rigid motions in diameters of the second's latents; lower is closer"]
     data = result.data
     shape = " x ".join(map(str, data["output_shape"])) or "1"
     drawn = "" if data["rows_used"] == data["rows"] else f", {data['rows_used']} of them measured"
-    return (
-        f"decoder  {data['decoder']}: {data['latents']} latents to {shape}, {data['dtype']}\n"
-        f"latents  {data['latents_name']}: {data['rows']} rows{drawn}\n"
-    )
+    return [
+        f"decoder  {data['decoder']}: {data['latents']} latents to {shape}, {data['dtype']}",
+        f"latents  {data['latents_name']}: {data['rows']} rows{drawn}",
+    ]
 
 
 def parsed_blocks(text: str) -> list[Any]:

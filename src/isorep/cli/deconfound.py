@@ -1,4 +1,4 @@
-"""``isorep deconfound``: do the axes of an embedding that tell biology survive a new batch?"""
+"""``isorep deconfound``: does ICA separate biology from batch effects in an embedding?"""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,45 +6,82 @@ from typing import Annotated
 from typer import Argument, Option
 
 from ..errors import InputError
-from .common import Html, Json, Quiet, numbers, parts, plain_path, progress_bar, require_outputs, write_outputs
+from .common import (
+    COLUMN,
+    FILE,
+    NAME,
+    NAMES,
+    Html,
+    Json,
+    N,
+    Quiet,
+    X,
+    numbers,
+    parts,
+    plain_path,
+    progress_bar,
+    require_outputs,
+    show,
+    show_result,
+    tell_outputs,
+    write_outputs,
+)
 
 
 def command(
     data: Annotated[
-        str, Argument(metavar="DATA", help="Rows with annotation: h5ad, parquet, csv, ... FILE::KEY names a part.")
+        str, Argument(metavar="DATA", help="Annotated rows: h5ad, parquet, csv, ... FILE::KEY picks a part.")
     ],
-    label: Annotated[str, Option(help="The column that says what was done to a row, or FILE::COLUMN.")],
-    batch: Annotated[str, Option(help="The column to hold out by, such as plate; further ones after commas.")],
-    key: Annotated[str | None, Option(help="The obsm entry (or X), array or column prefix.")] = None,
-    control: Annotated[str | None, Option(help="Labels of controls, comma-separated; by default by name.")] = None,
-    each: Annotated[bool, Option("--each", help="Tell each label from the controls on its own.")] = False,
-    guides: Annotated[str | None, Option(help="The column of independent experiments on a label.")] = None,
+    label: Annotated[str, Option(metavar=COLUMN, help="Column with the treatment of each row, or FILE::COLUMN.")],
+    batch: Annotated[
+        str, Option(metavar="COLUMNS", help="Column to hold out by, such as plate; several comma-separated.")
+    ],
+    key: Annotated[str | None, Option(metavar=NAME, help="The obsm entry (or X), array or column prefix.")] = None,
+    control: Annotated[
+        str | None, Option(metavar="LABELS", help="Labels of controls, comma-separated; default: found by name.")
+    ] = None,
+    each: Annotated[bool, Option("--each", help="Classify each label against the controls separately.")] = False,
+    guides: Annotated[
+        str | None, Option(metavar=COLUMN, help="Column of independent experiments per label, such as guides.")
+    ] = None,
     conditions: Annotated[
-        str, Option(help="Comma-separated, from base, pca, pca_ica, pca_rand, ica_base, centred, harmony.")
+        str,
+        Option(
+            metavar=NAMES,
+            help="Transforms to compare, comma-separated: base, pca, pca_ica, pca_rand, ica_base, centred, harmony.",
+        ),
     ] = "base,pca,pca_ica,pca_rand",
-    fit_on: Annotated[str, Option(metavar="train|all|FILE", help="The rows that transforms are fitted on.")] = "train",
+    fit_on: Annotated[str, Option(metavar="train|all|FILE", help="Rows that transforms are fitted on.")] = "train",
     components: Annotated[
-        str | None, Option(metavar="N|all", help="Axes to keep; by default rows / 10 at most.")
+        str | None, Option(metavar="N|all", help="Number of axes to keep; default: at most rows / 10.")
     ] = None,
-    split: Annotated[str, Option(help="folds, leave_one_out or train_on_one.")] = "folds",
-    folds: Annotated[int, Option(help="Number of folds of batches.")] = 5,
-    seeds: Annotated[int, Option(help="Repeat with so many other folds, rotations and classifier seeds.")] = 1,
-    classifiers: Annotated[str, Option(help="lightgbm, logistic, or both; the first decides.")] = "lightgbm",
-    top: Annotated[str, Option(help="Shares of features for the concentration, comma-separated.")] = "0.25",
-    batch_limit: Annotated[float, Option(help="Drop components of which batches explain more than this.")] = 0.1,
-    restarts: Annotated[int, Option(help="Refits that tell whether components recur.")] = 5,
+    split: Annotated[
+        str, Option(metavar="KIND", help="How to split batches: folds, leave_one_out or train_on_one.")
+    ] = "folds",
+    folds: Annotated[int, Option(metavar=N, help="Number of folds of batches.")] = 5,
+    seeds: Annotated[int, Option(metavar=N, help="Number of repeats with other folds, rotations and seeds.")] = 1,
+    classifiers: Annotated[
+        str, Option(metavar=NAMES, help="Classifiers: lightgbm, logistic or both; the first decides.")
+    ] = "lightgbm",
+    top: Annotated[
+        str, Option(metavar="SHARES", help="Shares of features for the concentration, comma-separated.")
+    ] = "0.25",
+    batch_limit: Annotated[
+        float, Option(metavar=X, help="Share explained by batches above which a component is dropped.")
+    ] = 0.1,
+    restarts: Annotated[int, Option(metavar=N, help="Number of refits to test reproducibility with.")] = 5,
     output: Annotated[
-        Path | None, Option("--output", "-o", help="Write a copy of an h5ad file with components.")
+        Path | None, Option("--output", "-o", metavar=FILE, help="Write a copy of the h5ad file with components.")
     ] = None,
-    output_key: Annotated[str, Option(help="The obsm entry to write.")] = "X_isorep_ica",
+    output_key: Annotated[str, Option(metavar=NAME, help="The obsm entry to write.")] = "X_isorep_ica",
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, Option(help="Seed of folds, rotations, classifiers and samples.")] = 0,
+    seed: Annotated[int, Option(metavar=N, help="Random seed of folds, rotations, classifiers and samples.")] = 0,
 ) -> None:
-    """Does ICA separate biology from batch, so that a classifier works on batches it has not seen?
+    """Does ICA separate biology from batch, so that a classifier works on unseen batches?
 
-    Prints what each condition shows on held-out batches, paired tests, the verdict, and what components are about.
+    Prints the verdict, AUROC and average precision per condition on held-out batches, paired tests and components.
     """
     from .. import deconfound
 
@@ -81,14 +118,17 @@ def command(
     write_outputs(result, json, html)
     if not quiet:
         screen = result.data
-        print(f"data   {screen.name}: {screen.rows} rows x {screen.columns} columns")
-        print(f"label  {screen.label}: {screen.positives} rows against {', '.join(screen.control)}")
         only = f", {screen.control_only} with controls only" if screen.control_only else ""
-        print(f"batch  {', '.join(screen.batch)}: {screen.batches} batches{only}\n")
-        print("AUROC and average precision on held-out batches, ± standard error; higher is better")
-        print(result)
+        show_result(
+            result,
+            f"data   {screen.name}: {screen.rows} rows x {screen.columns} columns",
+            f"label  {screen.label}: {screen.positives} rows against {', '.join(screen.control)}",
+            f"batch  {', '.join(screen.batch)}: {screen.batches} batches{only}",
+            "AUROC and average precision (AP) on held-out batches, ± standard error; higher is better",
+        )
         if output is not None:
-            print(f"wrote {output}: obsm[{output_key!r}], {len(result.components)} components")
+            show(f"wrote {output}: obsm[{output_key!r}], {len(result.components)} components")
+        tell_outputs(json, html)
 
 
 def _components(text: str | None) -> int | str | None:

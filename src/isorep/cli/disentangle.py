@@ -1,4 +1,4 @@
-"""``isorep disentangle``: independent components of an autoencoder that is trained on your own images."""
+"""``isorep disentangle``: independent components of an autoencoder trained on your own images."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,35 +6,64 @@ from typing import Annotated
 from typer import Argument, Option
 
 from ..errors import InputError
-from .common import Html, Interrupted, Json, Quiet, progress_bar, require_outputs, write_outputs
+from .common import (
+    FILE,
+    FOLDER,
+    NAME,
+    Html,
+    Interrupted,
+    Json,
+    N,
+    Quiet,
+    X,
+    progress_bar,
+    require_outputs,
+    show,
+    show_result,
+    tell_outputs,
+    write_outputs,
+)
 
 
 def command(
     images: Annotated[
-        str, Argument(metavar="IMAGES", help="A folder of images, .npy or .npz; FILE::KEY names a part.")
+        str, Argument(metavar="IMAGES", help="Folder of images, .npy or .npz. FILE::KEY picks an array.")
     ],
-    latents: Annotated[int, Option(help="More than there may be factors.")] = 16,
-    size: Annotated[int, Option(help="Side of the squares that images are made.")] = 32,
-    network: Annotated[str, Option(help="auto, spatial, dense, light or published.")] = "auto",
-    steps: Annotated[int, Option(help="Steps of each training.")] = 2000,
-    batch: Annotated[int, Option(help="Images of a step.")] = 32,
+    latents: Annotated[
+        int, Option(metavar=N, help="Latent dimensions; choose more than the expected number of factors.")
+    ] = 16,
+    size: Annotated[int, Option(metavar="PIXELS", help="Resize images to squares with this side.")] = 32,
+    network: Annotated[
+        str, Option(metavar=NAME, help="Architecture: auto, spatial, dense, light or published.")
+    ] = "auto",
+    steps: Annotated[int, Option(metavar=N, help="Training steps per seed.")] = 2000,
+    batch: Annotated[int, Option(metavar=N, help="Images per training step.")] = 32,
     weight_decay: Annotated[
-        float | None, Option(help="More makes the decoder better conditioned; 0.01 with the spatial network, else 0.1.")
+        float | None,
+        Option(
+            metavar=X,
+            help="Weight decay; larger values condition the decoder better; default: 0.01 for the spatial network, "
+            "else 0.1.",
+        ),
     ] = None,
-    seeds: Annotated[int, Option(help="Trainings, to see which components come back.")] = 3,
-    most: Annotated[int, Option(help="Images at most, drawn at random.")] = 50_000,
-    model: Annotated[Path | None, Option(help="Write autoencoder and unmixing to this .safetensors file.")] = None,
-    sheet: Annotated[Path | None, Option(help="Write the traversals to this .png file.")] = None,
-    checkpoints: Annotated[Path | None, Option(help="Keep trainings in this folder, and go on from there.")] = None,
-    device: Annotated[str, Option(help="Where networks are trained.")] = "cpu",
+    seeds: Annotated[int, Option(metavar=N, help="Number of trainings to test reproducibility with.")] = 3,
+    most: Annotated[int, Option(metavar=N, help="Largest number of images to use, drawn at random.")] = 50_000,
+    model: Annotated[
+        Path | None, Option(metavar=FILE, help="Write autoencoder and unmixing to this .safetensors file.")
+    ] = None,
+    sheet: Annotated[Path | None, Option(metavar=FILE, help="Write the traversals to this .png file.")] = None,
+    checkpoints: Annotated[
+        Path | None, Option(metavar=FOLDER, help="Save trainings in this folder and resume from there.")
+    ] = None,
+    device: Annotated[str, Option(metavar=NAME, help="Torch device to train on.")] = "cpu",
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, Option(help="The seed that all others are derived from.")] = 0,
+    seed: Annotated[int, Option(metavar=N, help="Random seed that all others are derived from.")] = 0,
 ) -> None:
-    """Train autoencoders on images, unmix their latents by ICA, and see which components come back.
+    """Train autoencoders on images, unmix their latents by ICA, and test which components are reproducible.
 
-    Prints the components of the first training with their correlations in the others, and the verdict.
+    Prints the verdict and the components of the first training with their correlations in the others.
     """
     from .. import disentangle
     from ..storage.model_files import require_model_path
@@ -64,7 +93,7 @@ def command(
     except KeyboardInterrupt:
         if checkpoints is None:
             raise
-        raise Interrupted(f"{checkpoints} keeps the trainings: the same command goes on from there") from None
+        raise Interrupted(f"{checkpoints} keeps the trainings: the same command resumes there") from None
     if model is not None:
         result.save(model)
     if sheet is not None:
@@ -72,9 +101,13 @@ def command(
     write_outputs(result, json, html)
     if not quiet:
         data = result.data
-        print(
-            f"data  {data['name']}: {data['images']} images of {data['height']} x {data['width']} x "
-            f"{data['channels']}, {data['held_out']} of them held out\n"
+        shape = f"{data['height']} x {data['width']} x {data['channels']}"
+        show_result(
+            result,
+            f"data  {data['name']}: {data['images']} images of {shape}, {data['held_out']} of them held out",
+            "components of the first training, largest effect on images first",
         )
-        print("components of the first training, those that move images most first")
-        print(result)
+        for what, path in (("Model", model), ("Traversals", sheet)):
+            if path is not None:
+                show(f"{what}: {path}")
+        tell_outputs(json, html)

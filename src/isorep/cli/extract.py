@@ -1,4 +1,4 @@
-"""``isorep extract``: the rows that layers of a model give to data, in files to compare."""
+"""``isorep extract``: activations of a model's layers, in files to compare."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from ..errors import InputError
-from .common import Html, Interrupted, Json, Quiet, numbers, progress_bar, require_outputs, write_outputs
+from .common import (
+    COLUMN,
+    FILE,
+    NAME,
+    NAMES,
+    Html,
+    Interrupted,
+    Json,
+    N,
+    Quiet,
+    numbers,
+    progress_bar,
+    require_outputs,
+    say,
+    show,
+    tell_outputs,
+    write_outputs,
+)
 
 if TYPE_CHECKING:
     from ..extraction import Extraction
@@ -18,15 +35,15 @@ def command(
         str,
         Argument(
             metavar="MODEL",
-            help="Code as package.module:factory (with --weights), or a local folder of the transformers library.",
+            help="Code as package.module:factory (with --weights), or a local folder of a transformers model.",
         ),
     ],
     data: Annotated[
         str | None,
         Argument(
             metavar="DATA",
-            help="npy, npz or another array file, a folder of images or .txt files, a text file with a document a "
-            "line, jsonl or parquet; FILE::NAME names a part.",
+            help="Array file (npy, npz, ...), folder of images or .txt files, text file with one document per line, "
+            "jsonl or parquet. FILE::NAME picks a part.",
         ),
     ] = None,
     layers: Annotated[
@@ -34,46 +51,79 @@ def command(
         Option(
             "--layers",
             "-l",
-            help="Dotted names or numbers, with commas or repeated: 0 and -1 are the first and last hidden state, or "
-            "module without children. By default the last hidden state, or the model's output.",
+            metavar=NAMES,
+            help="Layers by dotted name or number, comma-separated or repeated: 0 and -1 are the first and last hidden "
+            "state, or leaf module; default: the last hidden state, or the model's output.",
         ),
     ] = None,
     output: Annotated[
-        str | None, Option("--output", "-o", help="A folder, a pattern with {layer}, or one file.")
+        str | None,
+        Option("--output", "-o", metavar="PATH", help="Where to write: a folder, a pattern with {layer}, or one file."),
     ] = None,
-    format: Annotated[str | None, Option(help="In a folder: parquet (the default), zarr or npy.")] = None,
-    pool: Annotated[str, Option(help="mean, max, first, last or flatten over positions; token: all.")] = "mean",
-    channels: Annotated[str, Option(help="Which axis of outputs holds channels: auto, first or last.")] = "auto",
-    key: Annotated[str | None, Option(help="The entry of layers that return a dict or tuple.")] = None,
-    weights: Annotated[Path | None, Option(help="Of a model from code: safetensors, or by torch.save.")] = None,
-    allow_torch_weights: Annotated[bool, Option("--allow-torch-weights", help="Read pytorch_model.bin too.")] = False,
-    compute: Annotated[str, Option(help="Of folders in half precision: float32 or stored.")] = "float32",
-    input: Annotated[str, Option("--input", help="What DATA holds: auto, values, tokens, images or text.")] = "auto",
-    text_field: Annotated[str, Option(help="The text of jsonl and parquet.")] = "text",
-    id_field: Annotated[str | None, Option(help="The ids of jsonl and parquet; by default id.")] = None,
-    group_field: Annotated[str | None, Option(help="The groups of jsonl and parquet.")] = None,
-    size: Annotated[int | None, Option(help="Side that images are made.")] = None,
-    mean: Annotated[str | None, Option(help="Of each channel of images, comma-separated.")] = None,
-    spread: Annotated[str | None, Option(help="Standard deviation of each channel, comma-separated.")] = None,
-    grey: Annotated[bool, Option("--grey", help="Make images grey.")] = False,
-    pad: Annotated[int | None, Option(help="The id of padding in arrays of tokens.")] = None,
-    context: Annotated[int | None, Option(help="Tokens of a window; by default what the model takes.")] = None,
-    truncate: Annotated[bool, Option("--truncate", help="Only the first window of each document.")] = False,
-    no_special: Annotated[bool, Option("--no-special", help="Leave out the tokens that the tokenizer adds.")] = False,
-    limit: Annotated[int | None, Option(help="The first so many examples only.")] = None,
-    dtype: Annotated[str, Option(help="float32, float16 or float64.")] = "float32",
-    batch: Annotated[int | None, Option(help="Examples of a batch; by default by their size.")] = None,
-    device: Annotated[str, Option(help="cpu, cuda, mps or auto.")] = "cpu",
-    restart: Annotated[bool, Option("--restart", help="Throw away what a stopped run has left.")] = False,
-    show_layers: Annotated[bool, Option("--list-layers", help="Print layers with their shapes.")] = False,
+    format: Annotated[
+        str | None, Option(metavar=NAME, help="File format in a folder: parquet, zarr or npy; default: parquet.")
+    ] = None,
+    pool: Annotated[
+        str,
+        Option(
+            metavar=NAME, help="Pool positions by mean, max, first, last or flatten; token keeps one row per position."
+        ),
+    ] = "mean",
+    channels: Annotated[
+        str, Option(metavar="AXIS", help="Axis of outputs that holds channels: auto, first or last.")
+    ] = "auto",
+    key: Annotated[
+        str | None, Option(metavar=NAME, help="Entry to take from layers that return a dict or tuple.")
+    ] = None,
+    weights: Annotated[
+        Path | None, Option(metavar=FILE, help="Weights of a model from code: safetensors, or written by torch.save.")
+    ] = None,
+    allow_torch_weights: Annotated[bool, Option("--allow-torch-weights", help="Also read pytorch_model.bin.")] = False,
+    compute: Annotated[
+        str, Option(metavar=NAME, help="Precision for models stored in half precision: float32 or stored.")
+    ] = "float32",
+    input: Annotated[
+        str, Option("--input", metavar="KIND", help="Contents of DATA: auto, values, tokens, images or text.")
+    ] = "auto",
+    text_field: Annotated[str, Option(metavar=COLUMN, help="Text field of jsonl and parquet.")] = "text",
+    id_field: Annotated[str | None, Option(metavar=COLUMN, help="Id field of jsonl and parquet; default: id.")] = None,
+    group_field: Annotated[
+        str | None, Option(metavar=COLUMN, help="Group field of jsonl and parquet; default: no groups.")
+    ] = None,
+    size: Annotated[
+        int | None, Option(metavar="PIXELS", help="Resize images to squares with this side; default: as they are.")
+    ] = None,
+    mean: Annotated[
+        str | None, Option(metavar="X,X,X", help="Mean of each image channel, comma-separated; default: none.")
+    ] = None,
+    spread: Annotated[
+        str | None, Option(metavar="X,X,X", help="Standard deviation of each image channel; default: none.")
+    ] = None,
+    grey: Annotated[bool, Option("--grey", help="Convert images to grey.")] = False,
+    pad: Annotated[int | None, Option(metavar="ID", help="Id of padding in arrays of tokens; default: none.")] = None,
+    context: Annotated[
+        int | None, Option(metavar=N, help="Tokens per window; default: the model's context length.")
+    ] = None,
+    truncate: Annotated[bool, Option("--truncate", help="Use only the first window of each document.")] = False,
+    no_special: Annotated[bool, Option("--no-special", help="Omit the tokens that the tokenizer adds.")] = False,
+    limit: Annotated[int | None, Option(metavar=N, help="Use only the first N examples; default: all.")] = None,
+    dtype: Annotated[
+        str, Option(metavar=NAME, help="Precision of written features: float32, float16 or float64.")
+    ] = "float32",
+    batch: Annotated[int | None, Option(metavar=N, help="Examples per batch; default: by their size.")] = None,
+    device: Annotated[str, Option(metavar=NAME, help="Torch device: cpu, cuda, mps or auto.")] = "cpu",
+    restart: Annotated[bool, Option("--restart", help="Discard the progress of an interrupted run.")] = False,
+    show_layers: Annotated[bool, Option("--list-layers", help="List layers with their shapes and exit.")] = False,
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, Option(help="Of weights that code makes where none are given.")] = 0,
+    seed: Annotated[
+        int, Option(metavar=N, help="Random seed for weight initialisation when --weights is not given.")
+    ] = 0,
 ) -> None:
-    """The representations that layers of a model give to data, streamed to files with row ids and groups.
+    """Save activations of a model's layers for your data, with row ids and groups.
 
-    A run that was killed goes on where it stopped when the same command is given again.
+    After an interruption the same command resumes.
     """
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when the library is imported
     from .. import extract
@@ -128,10 +178,11 @@ def command(
                 **opening,
             )
     except KeyboardInterrupt:
-        raise Interrupted("what was extracted is kept, and the same command goes on from there") from None
+        raise Interrupted("the finished part is kept: the same command resumes there") from None
     write_outputs(result, json, html)
     if not quiet:
         _print(result)
+        tell_outputs(json, html)
 
 
 def _print(result: "Extraction") -> None:
@@ -139,27 +190,31 @@ def _print(result: "Extraction") -> None:
 
     source = result.data
     noun = {"text": "documents", "tokens": "rows of tokens", "images": "images"}.get(source.kind, "rows")
-    print(f"model  {result.model}")
     tokens = f", {source.tokens} tokens" if source.tokens else ""
-    print(f"data   {source.name}: {source.examples} {noun}{tokens}")
-    print(f"       {'gone on with and ' if result.resumed else ''}done in {result.seconds:.1f} s\n")
-    print(result)
+    say(
+        f"model  {result.model}",
+        f"data   {source.name}: {source.examples} {noun}{tokens}",
+        f"time   {result.seconds:.1f} s{', resumed' if result.resumed else ''}",
+    )
+    show(f"\n{result}")
     folder = Path(next(iter(result.layers.values())).file).parent
     if holds_layers(folder):
-        print(f"\nlayer by layer with another run, ids and groups taken along: isorep compare {folder} OTHER")
+        show("\nCompare with another run, layer by layer; ids and groups are used:")
+        show(f"  isorep compare {folder} OTHER")
     if result.grouped:
-        print("\nrows have groups: isorep compare A B --groups " + _groups(next(iter(result.layers.values())).file))
+        show("\nCompare single layers, with groups:")
+        show(f"  isorep compare A B --groups {_groups(next(iter(result.layers.values())).file)}")
 
 
 def _print_layers(model: str, data: str | None, opening: dict[str, Any]) -> None:
     from ..models import list_layers
     from ..results import aligned
 
-    rows = [["layer", "number", "type", "output of one example"]]
+    rows = [["layer", "number", "type", "output\nper example"]]
     for layer in list_layers(model, data, **opening):
         shape = "no tensor" if layer.shape is None else " x ".join(map(str, layer.shape)) or "one number"
         rows.append([layer.name, "" if layer.number is None else str(layer.number), layer.type, shape])
-    print(aligned(rows, left=(0, 2, 3)))
+    show(aligned(rows, left=(0, 2, 3)))
 
 
 def _groups(file: str) -> str:

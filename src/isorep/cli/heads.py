@@ -6,7 +6,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from ..errors import InputError
-from .common import Html, Json, Quiet, fail, named_limit, progress_bar, require_outputs, row_labels, write_outputs
+from .common import (
+    COLUMN,
+    FILE,
+    NAME,
+    Html,
+    Json,
+    N,
+    Quiet,
+    X,
+    fail,
+    named_limit,
+    progress_bar,
+    require_outputs,
+    row_labels,
+    show,
+    tell_outputs,
+    write_outputs,
+)
 
 if TYPE_CHECKING:
     from ..heads import Heads
@@ -14,43 +31,62 @@ if TYPE_CHECKING:
 
 
 def command(
-    head: Annotated[str, Argument(metavar="HEAD", help="One row a class, any format. FILE::NAME picks a tensor.")],
-    other: Annotated[str | None, Argument(metavar="OTHER", help="A second head of the same classes.")] = None,
-    bias: Annotated[str | None, Option(help="Biases of HEAD: a column of its file, FILE::NAME or npy.")] = None,
-    other_bias: Annotated[str | None, Option(help="Biases of OTHER, named likewise.")] = None,
-    features: Annotated[str | None, Option(metavar="FILE", help="Features that HEAD reads, one row an input.")] = None,
-    other_features: Annotated[str | None, Option(metavar="FILE", help="Those that OTHER reads.")] = None,
+    head: Annotated[
+        str, Argument(metavar="HEAD", help="Head of (classes x features), any format. FILE::NAME picks a tensor.")
+    ],
+    other: Annotated[str | None, Argument(metavar="OTHER", help="Second head of the same classes.")] = None,
+    bias: Annotated[
+        str | None, Option(metavar=COLUMN, help="Biases of HEAD: a column of its file, FILE::NAME or an npy file.")
+    ] = None,
+    other_bias: Annotated[str | None, Option(metavar=COLUMN, help="Biases of OTHER, given as --bias.")] = None,
+    features: Annotated[str | None, Option(metavar=FILE, help="Features that HEAD reads, one row per input.")] = None,
+    other_features: Annotated[
+        str | None, Option(metavar=FILE, help="Features that OTHER reads, for the same inputs.")
+    ] = None,
     weights: Annotated[
-        str | None, Option(help="Class frequencies, frequencies of labels or precisions of outputs, named likewise.")
+        str | None,
+        Option(
+            metavar=COLUMN,
+            help="Class frequencies, label frequencies or output precisions, given as --bias; default: all equal.",
+        ),
     ] = None,
-    groups: Annotated[str | None, Option(help="Features that belong together: a column, FILE::COLUMN or npy.")] = None,
-    ids: Annotated[str | None, Option(help="The column or array with row ids of the features.")] = None,
-    join: Annotated[bool, Option("--join", help="Keep the rows of features that both have, by row id.")] = False,
-    family: Annotated[str, Option(help="softmax, contrastive, bernoulli (labels) or gaussian (outputs).")] = "softmax",
+    groups: Annotated[
+        str | None,
+        Option(metavar=COLUMN, help="Keep features of one group together: a column, FILE::COLUMN or an npy file."),
+    ] = None,
+    ids: Annotated[str | None, Option(metavar=COLUMN, help="Column or array with row ids of the features.")] = None,
+    join: Annotated[bool, Option("--join", help="Align the features by row id and keep the common rows.")] = False,
+    family: Annotated[
+        str, Option(metavar=NAME, help="Output distribution: softmax, contrastive, bernoulli or gaussian.")
+    ] = "softmax",
     sets: Annotated[
-        str | None, Option(metavar="FILE", help="Candidates drawn together: npy of places, one row per set.")
+        str | None, Option(metavar=FILE, help="Candidates drawn together: npy of class indices, one row per set.")
     ] = None,
-    reference: Annotated[int | None, Option(help="The class of log-odds; by default the mean of all.")] = None,
-    folds: Annotated[int, Option(help="Folds of the regression.")] = 5,
-    intervals: Annotated[bool, Option("--intervals/--no-intervals", help="Take intervals.")] = True,
-    tolerance: Annotated[float, Option(help="Diameters that the head map may err more by.")] = 0.01,
+    reference: Annotated[
+        int | None, Option(metavar="CLASS", help="Reference class of the log-odds; default: the mean of all.")
+    ] = None,
+    folds: Annotated[int, Option(metavar=N, help="Number of folds of the regression.")] = 5,
+    intervals: Annotated[bool, Option("--intervals/--no-intervals", help="Compute intervals.")] = True,
+    tolerance: Annotated[
+        float, Option(metavar=X, help="Largest excess of the head map's error over regression, in diameters.")
+    ] = 0.01,
     fail_above: Annotated[
         list[str] | None,
         Option(
             metavar="QUANTITY=VALUE",
-            help="Exit 1 if one of condition, differences, kl, log_odds, standardised, error, excess exceeds this; "
-            "the condition of a head that the theorem does not cover is infinite. May be given several times.",
+            help="Exit 1 if QUANTITY exceeds VALUE: condition, differences, kl, log_odds, standardised, error or "
+            "excess. The condition of a head that the theorem does not cover is infinite. May be repeated.",
         ),
     ] = None,
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, Option(help="Seed of folds and blocks.")] = 0,
+    seed: Annotated[int, Option(metavar=N, help="Random seed of folds and blocks.")] = 0,
 ) -> None:
-    """Does the theorem on linear identifiability apply to a head? Do two heads predict the map between features?
+    """Does the linear identifiability theorem apply to a head? Do two heads predict the map between features?
 
-    Prints rank, condition and the best differences of each head; for two heads the map, and with paired features the
-    regression beside it and closeness in distribution.
+    Prints the verdict, then rank and condition of each head. With two heads also the map between them; with paired
+    features also the regression and the closeness in distribution.
     """
     from ..heads import examine
     from ..heads.inputs import read_head
@@ -92,7 +128,8 @@ def command(
     exceeded = [sentence for limit in limits if (sentence := _exceeded(result, *limit))]
     write_outputs(result, json, html)
     if not quiet:
-        print(result)
+        show(str(result))
+        tell_outputs(json, html)
     fail(*exceeded)
 
 

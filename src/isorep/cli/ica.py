@@ -1,4 +1,4 @@
-"""``isorep ica``: fit independent components, apply them to other rows, and ask which of them come back."""
+"""``isorep ica``: fit independent components, apply them to other rows, and test which are reproducible."""
 
 import sys
 import time
@@ -13,54 +13,59 @@ from typer import Argument, Option
 
 from ..errors import InputError
 from . import common
-from .common import DropIds, Groups, Html, Ids, Json, Quiet
+from .common import FILE, NAME, DropIds, Groups, Html, Ids, Json, N, Quiet, X
 
 if TYPE_CHECKING:
     from ..ica.estimator import ICA, FitProgress
+    from ..ica.summary import Fit
     from ..representation import Representation
 
 app = typer.Typer(
-    help="Independent components: fit them, apply them, ask which come back.",
+    help="Fit independent components, apply them, and test which are reproducible.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 Data = Annotated[
-    str, Argument(metavar="DATA", help="A file of any format, or a folder of shards. FILE::NAME picks an array.")
+    str, Argument(metavar="DATA", help="File of any format, or folder of shards. FILE::NAME picks an array.")
 ]
-Components = Annotated[int | None, Option(help="How many components; by default the rank of the data.")]
+Components = Annotated[int | None, Option(metavar=N, help="Number of components; default: the rank of the data.")]
 Standardise = Annotated[
     bool,
     Option(
         "--standardise",
-        help="Columns have different units: all that vary count. By default those below 1e-4 of the median spread do "
-        "not.",
+        help="Standardise columns with different units, and keep all that vary; default: columns below 1e-4 of the "
+        "median spread are left out.",
     ),
 ]
-ContrastName = Annotated[str, Option(help="logcosh, exp or cube.")]
+ContrastName = Annotated[str, Option(metavar=NAME, help="Contrast function: logcosh, exp or cube.")]
 
 
-@app.command()
+@app.command(cls=common.Command, short_help="Fit components and write the model")
 def fit(
     data: Data,
-    output: Annotated[Path, Option("--output", "-o", help="Write the model here: a .safetensors file.")],
+    output: Annotated[Path, Option("--output", "-o", metavar=FILE, help="Write the model to this .safetensors file.")],
     components: Components = None,
     contrast: ContrastName = "logcosh",
-    whiten: Annotated[str, Option(help="pca, zca or none.")] = "pca",
-    tol: Annotated[float, Option(help="Radians, RMS, that a Newton step may still turn planes by.")] = 1e-4,
-    max_iter: Annotated[int, Option(help="At most this many sweeps over the data.")] = 200,
+    whiten: Annotated[str, Option(metavar=NAME, help="Whitening: pca, zca or none.")] = "pca",
+    tol: Annotated[
+        float, Option(metavar=X, help="Convergence tolerance: RMS rotation (radians) of the next Newton step.")
+    ] = 1e-4,
+    max_iter: Annotated[int, Option(metavar=N, help="Largest number of sweeps over the data.")] = 200,
     standardise: Standardise = False,
-    device: Annotated[str | None, Option(help="A torch device such as cuda, to sweep there.")] = None,
+    device: Annotated[
+        str | None, Option(metavar=NAME, help="Torch device for the sweeps, such as cuda; default: numpy.")
+    ] = None,
     ids: Ids = None,
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, Option(help="Seed of the rows that the search draws, and of restarts.")] = 0,
-    resume: Annotated[bool, Option("--resume/--no-resume", help="Go on from a checkpoint.")] = True,
+    seed: Annotated[int, Option(metavar=N, help="Random seed of the search and of restarts.")] = 0,
+    resume: Annotated[bool, Option("--resume/--no-resume", help="Resume from a checkpoint if there is one.")] = True,
 ) -> None:
     """Fit independent components and write the model.
 
-    The state is kept beside the model, in MODEL.checkpoint: after an interruption the same command goes on.
+    Progress is kept in MODEL.checkpoint: after an interruption the same command resumes.
     """
     from ..ica.checkpoint import Checkpoint
     from ..ica.model import save_model
@@ -88,7 +93,7 @@ def fit(
     if not resume and checkpoint.exists():
         Checkpoint(checkpoint, {}).load()  # only a checkpoint is thrown away
         checkpoint.unlink()
-    going_on = checkpoint.exists() and whiten != "none"
+    resumes = checkpoint.exists() and whiten != "none"
     began, saved = time.monotonic(), False
     try:
         rows = read(data, ids=ids)
@@ -104,22 +109,23 @@ def fit(
     except KeyboardInterrupt:
         raise common.Interrupted(f"the model is in {output}" if saved else _what_is_left(checkpoint)) from None
     if not quiet:
-        went_on = [f"went on from {checkpoint}"] if going_on else []
-        _print_fit(ica, name, len(rows), [*went_on, *notes, *result.caveats])
-        print(f"wrote {output}")
+        resumed = [f"resumed from {checkpoint}"] if resumes else []
+        _print_fit(result, [*resumed, *notes, *result.caveats])
+        common.show(f"\nModel: {output}")
+        common.tell_outputs(json, html)
 
 
-@app.command()
+@app.command(cls=common.Command, short_help="Transform rows into components, or back")
 def apply(
-    model: Annotated[Path, Argument(metavar="MODEL", help="A model that isorep ica fit wrote.")],
+    model: Annotated[Path, Argument(metavar="MODEL", help="Model that isorep ica fit wrote.")],
     data: Data,
-    output: Annotated[Path, Argument(metavar="OUT", help="Write here; the suffix chooses the format.")],
-    inverse: Annotated[bool, Option("--inverse", help="Map components back to the columns.")] = False,
+    output: Annotated[Path, Argument(metavar="OUT", help="File to write; the suffix chooses the format.")],
+    inverse: Annotated[bool, Option("--inverse", help="Map components back to the original columns.")] = False,
     ids: Ids = None,
     drop_ids: DropIds = False,
     quiet: Quiet = False,
 ) -> None:
-    """Turn rows into their independent components, or back, block by block."""
+    """Transform rows into independent components, or back, block by block."""
     from ..ica.model import applied, load_model
     from ..representation import reading_notes
     from ..storage import read, write
@@ -135,16 +141,18 @@ def apply(
     if not quiet:
         kept = rows.ids is not None and not drop_ids and common.plain_path(output).suffix.lower() != ".npy"
         with_ids = "with" if kept else "without"
-        print(f"wrote {output}: {len(result)} rows x {result.shape[1]} columns, {result.values.dtype}, {with_ids} ids")
-        for note in reading_notes(rows):
-            print(f"note: {note}")
+        size = f"{len(result)} rows x {result.shape[1]} columns"
+        common.say(f"wrote {output}: {size}, {result.values.dtype}, {with_ids} ids")
+        common.say(*(f"note: {note}" for note in reading_notes(rows)))
 
 
-@app.command()
+@app.command(cls=common.Command, short_help="Test which components are reproducible")
 def stability(
     data: Data,
-    restarts: Annotated[int, Option(help="How many fits to compare.")] = 10,
-    resample: Annotated[bool, Option("--resample/--no-resample", help="Draw the rows anew, or only the start.")] = True,
+    restarts: Annotated[int, Option(metavar=N, help="Number of refits.")] = 10,
+    resample: Annotated[
+        bool, Option("--resample/--no-resample", help="Resample the rows per refit, or change only the start.")
+    ] = True,
     groups: Groups = None,
     ids: Ids = None,
     components: Components = None,
@@ -153,9 +161,9 @@ def stability(
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, Option(help="Seed of starts and resampled rows.")] = 0,
+    seed: Annotated[int, Option(metavar=N, help="Random seed of starts and resampled rows.")] = 0,
 ) -> None:
-    """Which components come back when the fit is repeated?"""
+    """Test which components are reproducible across resamples and restarts."""
     from ..ica.refits import stability as repeat
     from ..storage import read
 
@@ -171,9 +179,9 @@ def stability(
         )
     common.write_outputs(result, json, html)
     if not quiet:
-        print(result)
-        for note in notes:
-            print(f"note: {note}")
+        common.show(str(result))
+        common.say(*(f"note: {note}" for note in notes))
+        common.tell_outputs(json, html)
 
 
 def _estimator(components: int | None, contrast: str, seed: int, **settings: Any) -> "ICA":
@@ -258,7 +266,7 @@ def _noted() -> Iterator[list[str]]:
 
 def _what_is_left(checkpoint: Path) -> str:
     if checkpoint.exists():
-        return f"the same command goes on from {checkpoint}"
+        return f"the same command resumes from {checkpoint}"
     return "it was too early for a checkpoint, so the same command starts again"
 
 
@@ -266,27 +274,27 @@ STRONGEST, NAMED = 5, 10
 """Components that the summary of a fit shows with their numbers, and those near-Gaussian that it lists by name."""
 
 
-def _print_fit(ica: "ICA", name: str, rows: int, notes: list[str]) -> None:
-    """What a fit found: sizes, how it ended, the strongest components and those that may be Gaussian."""
+def _print_fit(result: "Fit", notes: list[str]) -> None:
+    """What a fit found: the verdict, sizes, convergence, the strongest components and those that may be Gaussian."""
+    from ..results import aligned, told, wrapped
+
+    ica = result.ica
     names = [str(each) for each in ica.get_feature_names_out()]
     rank = f", rank {ica.rank_}" if hasattr(ica, "rank_") else ""
-    print(f"data        {name}: {rows} rows x {ica.n_features_in_} columns{rank}")
-    print(f"components  {len(names)}")
-    print(f"sweeps      {ica.n_iter_}")
-    print(f"contrast    {ica.path_[-1, 1]:.4f} ({ica.contrast}, summed over components)")
-    print(f"converged   {'yes' if ica.converged_ else 'no'}")
-    print()
-    shown = {"contrast": ica.contrast_}
-    for column in ("kurtosis", "skewness", "uncertainty"):
-        if hasattr(ica, f"{column}_"):
-            shown[column] = getattr(ica, f"{column}_")
-    print(f"{'strongest':<10}" + "".join(f"{column:>13}" for column in shown))
+    facts = [
+        f"data        {result.name}: {result.rows} rows x {ica.n_features_in_} columns{rank}",
+        f"components  {len(names)}",
+        f"contrast    {ica.path_[-1, 1]:.4f} ({ica.contrast}, summed over components)",
+        f"converged   {'yes' if ica.converged_ else 'no'}, after {ica.n_iter_} sweeps",
+    ]
+    columns = [each for each in ("contrast", "kurtosis", "skewness", "uncertainty") if hasattr(ica, f"{each}_")]
+    rows = [("strongest", *columns)]
     for index, component in enumerate(names[:STRONGEST]):
-        print(f"{component:<10}" + "".join(f"{values[index]:>13.4f}" for values in shown.values()))
+        rows.append((component, *(f"{getattr(ica, f'{each}_')[index]:.4f}" for each in columns)))
+    blocks = ["\n".join(map(wrapped, facts)), aligned(rows)]
     if hasattr(ica, "gaussian_"):
         gaussian = [names[index] for index in ica.gaussian_.nonzero()[0]]
         more = f" and {len(gaussian) - NAMED} more" if len(gaussian) > NAMED else ""
         listed = f": {', '.join(gaussian[:NAMED])}{more}" if gaussian else ""
-        print(f"\nnear-Gaussian: {len(gaussian)} of {len(names)}{listed}")
-    for note in notes:
-        print(f"note: {note}")
+        blocks.append(wrapped(f"near-Gaussian: {len(gaussian)} of {len(names)}{listed}"))
+    common.show(told(result.reading, *blocks, notes=notes))

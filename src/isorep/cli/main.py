@@ -6,12 +6,13 @@ Annotations are not postponed in this room: typer would evaluate the text of eac
 import io
 import os
 import sys
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer import Option
+from typer.core import TyperGroup
 
-from .._version import __version__
+from .._version import ISSUES, __version__
 from ..errors import InputError
 from . import (
     compare,
@@ -19,6 +20,7 @@ from . import (
     decoder,
     deconfound,
     disentangle,
+    doctor,
     extract,
     heads,
     ica,
@@ -28,13 +30,57 @@ from . import (
     structure,
     translate,
 )
-from .common import Interrupted
+from .common import Command, Interrupted
+
+GROUPS = {
+    "Compare": {
+        "compare": "Are two or more runs the same, up to what?",
+        "similarity": "Similarity indices with chance levels",
+        "translate": "Map old embeddings to a new model's",
+    },
+    "Factors": {
+        "ica": "Fit, apply and test independent components",
+        "structure": "Score latents against known factors",
+        "disentangle": "Find factors of variation in your images",
+        "deconfound": "Separate biology from batch effects",
+    },
+    "Theory": {
+        "decoder": "Test how close a decoder is to an isometry",
+        "heads": "Test linear identifiability from heads",
+        "reproduce": "Rerun a published experiment",
+    },
+    "Data": {
+        "extract": "Save activations of a model's layers",
+        "datasets": "List and download public data sets",
+    },
+    "Utilities": {
+        "demo": "Train and compare two small models",
+        "report": "Turn a JSON result into an HTML report",
+        "doctor": "Show versions, extras, BLAS and threads",
+    },
+}
+"""The commands in the groups and with the summaries that ``isorep --help`` shows."""
+
+
+class _Grouped(TyperGroup):
+    """Commands by group, in the order of ``GROUPS``."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for group in GROUPS.values() for name in group]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        longest = max(map(len, self.list_commands(ctx)))
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(longest), summary) for name, summary in group.items()])
+
 
 app = typer.Typer(
     name="isorep",
+    cls=_Grouped,
     help="Are two neural representations the same, and up to what?",
+    epilog="isorep COMMAND --help shows the options of a command.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -53,21 +99,21 @@ def _main(
     pass
 
 
-app.command("compare")(compare.command)
-app.command("similarity")(similarity.command)
+app.command("compare", cls=Command)(compare.command)
+app.command("similarity", cls=Command)(similarity.command)
 app.add_typer(ica.app, name="ica")
 app.add_typer(translate.app, name="translate")
-app.command("structure")(structure.command)
-app.command("decoder")(decoder.command)
-app.command("heads")(heads.command)
-app.command("deconfound")(deconfound.command)
-app.command("disentangle")(disentangle.command)
-app.command("extract")(extract.command)
-app.command("reproduce")(reproduce.command)
+app.command("structure", cls=Command)(structure.command)
+app.command("decoder", cls=Command)(decoder.command)
+app.command("heads", cls=Command)(heads.command)
+app.command("deconfound", cls=Command)(deconfound.command)
+app.command("disentangle", cls=Command)(disentangle.command)
+app.command("extract", cls=Command)(extract.command)
+app.command("reproduce", cls=Command)(reproduce.command)
 app.add_typer(datasets.app, name="datasets")
-app.command("demo")(compare.demo)
-app.command("report")(report.command)
-app.command("doctor")(report.doctor)
+app.command("demo", cls=Command)(compare.demo)
+app.command("report", cls=Command)(report.command)
+app.command("doctor", cls=Command)(doctor.command)
 
 
 def run() -> None:
@@ -99,12 +145,17 @@ def run() -> None:
         if not hasattr(error, "format_message"):
             if "ISOREP_DEBUG" in os.environ:
                 raise
-            _stop(f"internal error, please report it: {type(error).__name__}: {error} (ISOREP_DEBUG=1 tells more)", 70)
+            _stop(
+                f"internal error: {type(error).__name__}: {error}. Please report it at {ISSUES}; ISOREP_DEBUG=1 shows "
+                "where it happened",
+                70,
+            )
         said = error.format_message()
         if "\n" in said:  # the help of a command that was named without what it needs
             print(said, file=sys.stderr)
             sys.exit(2)
-        _stop(f"{said} Try isorep --help.", 2)  # a wrong option or argument
+        context = getattr(error, "ctx", None)  # a wrong option or argument
+        _stop(f"{said.rstrip('.')}. See {'isorep' if context is None else context.command_path} --help", 2)
     sys.exit(code if isinstance(code, int) else 0)
 
 

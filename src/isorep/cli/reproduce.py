@@ -1,12 +1,28 @@
-"""``isorep reproduce``: run a published experiment at a chosen scale, or go on with it."""
+"""``isorep reproduce``: run a published experiment at a chosen scale, or resume it."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
 from ..errors import InputError
-from .common import Folder, Html, Interrupted, Json, Quiet, progress_bar, require_outputs, write_outputs
+from .common import (
+    FOLDER,
+    NAMES,
+    Folder,
+    Html,
+    Interrupted,
+    Json,
+    N,
+    Quiet,
+    progress_bar,
+    require_outputs,
+    say,
+    show,
+    tell_outputs,
+    write_outputs,
+)
 
 
 def command(
@@ -18,23 +34,26 @@ def command(
             "warmup or words.",
         ),
     ],
-    scale: Annotated[str, Option(help="smoke (seconds), laptop (half an hour) or paper.")] = "laptop",
+    scale: Annotated[
+        str, Option(metavar="SCALE", help="Size of the run: smoke (seconds), laptop (half an hour) or paper.")
+    ] = "laptop",
     data: Folder = None,
     out: Annotated[
-        Path | None, Option(help="Keep units, tables and figures here; by default isorep-NAME-SCALE.")
+        Path | None,
+        Option(metavar=FOLDER, help="Folder for units, tables and figures; default: isorep-NAME-SCALE."),
     ] = None,
-    models: Annotated[str | None, Option(metavar="NAMES", help="Short for --set models=NAMES.")] = None,
+    models: Annotated[str | None, Option(metavar=NAMES, help="Short for --set models=NAMES.")] = None,
     changes: Annotated[
-        list[str] | None, Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable.")
+        list[str] | None, Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated.")
     ] = None,
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, Option(help="The seed that all others are derived from.")] = 0,
+    seed: Annotated[int, Option(metavar=N, help="Random seed that all others are derived from.")] = 0,
 ) -> None:
-    """Run a published experiment and print its table beside the published one.
+    """Run a published experiment, test its claims and compare its numbers with the published ones.
 
-    Finished units of work are kept: the same command goes on where it was stopped.
+    Finished units of work are kept: after an interruption the same command resumes.
     """
     from ..reproduction import reproduce
 
@@ -45,7 +64,9 @@ def command(
         nonlocal folder
         folder = place
         if finished and not quiet:
-            print(f"{place} holds {finished} of {units} units: going on from there\n", flush=True)
+            say(f"{place} holds {finished} of {units} units: resuming")
+            show()
+            sys.stdout.flush()
 
     try:
         with progress_bar(quiet) as progress:
@@ -63,11 +84,13 @@ def command(
         if folder is None:
             raise
         kept = len(list((folder / "units").glob("*.json")))
-        raise Interrupted(f"{folder} keeps {kept} finished units: the same command goes on from there") from None
+        units = "1 finished unit" if kept == 1 else f"{kept} finished units"
+        raise Interrupted(f"{folder} keeps {units}: the same command resumes there") from None
     write_outputs(result, json, html)
     if not quiet:
-        print(result)
-        print(f"wrote {result.folder}: config.json, metrics.json, table.txt, units, figures")
+        show(str(result))
+        show(f"\nRun: {result.folder} (config.json, metrics.json, table.txt, units, figures)")
+        tell_outputs(json, html)
 
 
 def _pairs(changes: list[str]) -> dict[str, str]:

@@ -8,11 +8,13 @@ from typer import Argument, Option
 
 from ..errors import InputError
 from .common import (
+    NAMES,
     Dask,
     Groups,
     Html,
     Ids,
     Json,
+    N,
     Quiet,
     Within,
     cluster,
@@ -22,6 +24,8 @@ from .common import (
     progress_bar,
     require_outputs,
     row_labels,
+    show,
+    tell_outputs,
     write_outputs,
 )
 
@@ -31,38 +35,47 @@ if TYPE_CHECKING:
 
 
 def command(
-    source: Annotated[str, Argument(metavar="A", help="A file of any format, or a folder of shards.")],
+    source: Annotated[str, Argument(metavar="A", help="File of any format, or folder of shards.")],
     target: Annotated[str, Argument(metavar="B", help="The same examples. FILE::NAME picks an array.")],
     indices: Annotated[
         str | None,
         Option(
-            help="Comma-separated, from cca, svcca, pwcca, linear_r2, cka, cka_debiased, cka_rbf, procrustes_distance, "
-            "mcc, mutual_knn; by default all that the number of rows allows."
+            metavar=NAMES,
+            help="Indices to compute, comma-separated: cca, svcca, pwcca, linear_r2, cka, cka_debiased, cka_rbf, "
+            "procrustes_distance, mcc, mutual_knn; default: all that the number of rows allows.",
         ),
     ] = None,
     layers: Annotated[
         str | None,
         Option(
-            metavar="NAMES",
-            help="Compare layer by layer: comma-separated names of arrays in both files, or of layers in both folders. "
-            "By default all layers of folders that isorep extract wrote.",
+            metavar=NAMES,
+            help="Compare layer by layer: names of arrays in both files, or of layers in both folders, by commas; "
+            "default: all layers of folders that isorep extract wrote.",
         ),
     ] = None,
-    target_layers: Annotated[str | None, Option(metavar="NAMES", help="The layers of B, if named otherwise.")] = None,
-    permutations: Annotated[int, Option(help="Shuffled pairings for the null; 0 for none.")] = 200,
+    target_layers: Annotated[
+        str | None, Option(metavar=NAMES, help="Layers of B, if their names differ; default: those of --layers.")
+    ] = None,
+    permutations: Annotated[
+        int, Option(metavar=N, help="Number of shuffled pairings for the chance level, 0 for none.")
+    ] = 200,
     groups: Groups = None,
     within: Within = None,
     ids: Ids = None,
+    join: Annotated[bool, Option("--join", help="Align the files by row id and keep the common rows.")] = False,
     fail_below: Annotated[
-        str | None, Option(metavar="INDEX=VALUE", help="Exit 1 if a corrected index is below this.")
+        str | None, Option(metavar="INDEX=VALUE", help="Exit 1 if the corrected index is below VALUE.")
     ] = None,
     dask: Dask = None,
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, Option(help="Seed of the permutations.")] = 0,
+    seed: Annotated[int, Option(metavar=N, help="Random seed of the shuffled pairings.")] = 0,
 ) -> None:
-    """How similar are A and B, index by index, and how similar would chance make them?"""
+    """How similar are A and B by each index, compared with shuffled rows?
+
+    Prints every index with its chance level, the corrected value (0 chance, 1 a perfect match) and a p-value.
+    """
     from .. import similarity
     from ..storage import read
     from ..storage.layers import holds_layers
@@ -77,6 +90,7 @@ def command(
         raise InputError("layer by layer there is one index (--indices NAME) and no --fail-below")
     settings: dict[str, Any] = {
         "permutations": permutations,
+        "join": join,
         "random_state": seed,
     }
     result: Similarities | LayerMatrix
@@ -96,7 +110,8 @@ def command(
             result = similarity.indices(x, y, names=names, progress=progress, **settings)
     write_outputs(result, json, html)
     if not quiet:
-        print(result)
+        show(str(result))
+        tell_outputs(json, html)
     if limit is not None and not isinstance(result, similarity.LayerMatrix):
         _judge(result, *limit)
 

@@ -6,9 +6,11 @@ from typer import Argument, Option
 
 from ..errors import InputError
 from .common import (
+    NAMES,
     Groups,
     Html,
     Json,
+    N,
     Quiet,
     fail,
     named_limit,
@@ -16,6 +18,8 @@ from .common import (
     progress_bar,
     require_outputs,
     row_labels,
+    show_result,
+    tell_outputs,
     write_outputs,
 )
 
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    latents: Annotated[str, Argument(metavar="LATENTS", help="A file of any format. FILE::NAME picks a part.")],
+    latents: Annotated[str, Argument(metavar="LATENTS", help="File of any format. FILE::NAME picks a part.")],
     factors: Annotated[
         str,
         Argument(
@@ -35,34 +39,52 @@ def command(
     scores: Annotated[
         str,
         Option(
-            help="all, or comma-separated from infomec, dci, mig, sap, modularity, explicitness, mcc, linear_r2, "
-            "kernel_r2, slots."
+            metavar=NAMES,
+            help="Scores to compute, by commas: infomec, dci, mig, sap, modularity, explicitness, mcc, linear_r2, "
+            "kernel_r2, slots; or all.",
         ),
     ] = "all",
     factors_discrete: Annotated[
-        str | None, Option(metavar="all|none|NAMES", help="Discrete factors, where the rule errs.")
+        str | None, Option(metavar="all|none|NAMES", help="Factors to treat as discrete; default: by rule.")
     ] = None,
     latents_discrete: Annotated[
-        str | None, Option(metavar="all|none|NAMES", help="Discrete latents, where the rule errs.")
+        str | None, Option(metavar="all|none|NAMES", help="Latents to treat as discrete; default: by rule.")
     ] = None,
-    slots: Annotated[str | None, Option(metavar="SIZE|SIZES", help="Columns of each slot: 3, or 3,3,2.")] = None,
-    factor_slots: Annotated[str | None, Option(metavar="SIZE|SIZES", help="Those of the factors, if others.")] = None,
-    threshold: Annotated[str, Option(help="Active latents: range/20, range/8 or iqr/10.")] = "range/20",
-    neighbors: Annotated[int, Option(help="Neighbours of the estimate of mutual information.")] = 10,
-    importance: Annotated[str, Option(help="What DCI reads: binned, trees or lasso.")] = "binned",
+    slots: Annotated[
+        str | None, Option(metavar="SIZES", help="Columns per slot: 3 for all slots, or 3,3,2; default: no slots.")
+    ] = None,
+    factor_slots: Annotated[
+        str | None, Option(metavar="SIZES", help="Columns per slot of the factors; default: as --slots.")
+    ] = None,
+    threshold: Annotated[
+        str, Option(metavar="RULE", help="Spread above which a latent is active: range/20, range/8 or iqr/10.")
+    ] = "range/20",
+    neighbors: Annotated[
+        int, Option(metavar=N, help="Number of neighbours for the estimate of mutual information.")
+    ] = 10,
+    importance: Annotated[
+        str, Option(metavar="KIND", help="Feature importance for DCI: binned, trees or lasso.")
+    ] = "binned",
     ladder: Annotated[bool, Option("--ladder/--no-ladder", help="Fit the ladder from latents to factors.")] = True,
-    resamples: Annotated[int, Option(help="Halves of the rows for intervals; 0 for none.")] = 10,
-    null: Annotated[int, Option(help="Shuffles, and random axes, for chance levels; 0 for none.")] = 100,
+    resamples: Annotated[
+        int, Option(metavar=N, help="Number of random halves of the rows for intervals, 0 for none.")
+    ] = 10,
+    null: Annotated[
+        int, Option(metavar=N, help="Number of shuffles, and of random axes, for chance levels, 0 for none.")
+    ] = 100,
     groups: Groups = None,
     fail_below: Annotated[
-        str | None, Option(metavar="SCORE=VALUE", help="Exit 1 if a score is below; several by commas.")
+        str | None, Option(metavar="SCORE=VALUE", help="Exit 1 if the score is below VALUE; several by commas.")
     ] = None,
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, Option(help="Seed of splits, halves, shuffles and axes.")] = 0,
+    seed: Annotated[int, Option(metavar=N, help="Random seed of splits, halves, shuffles and axes.")] = 0,
 ) -> None:
-    """Are the latents the true factors? Every score, with an interval, beside shuffled rows and random axes."""
+    """Do the latents match known factors?
+
+    Prints the verdict, every score with its interval, compared with shuffled rows and random axes, and every factor.
+    """
     from .. import score_factors
 
     require_outputs([json, html], latents, factors)
@@ -90,19 +112,20 @@ def command(
     write_outputs(result, json, html)
     if not quiet:
         _print(result)
+        tell_outputs(json, html)
     below = {name: result[name].value for name, limit in limits.items() if result[name].value < limit}
     fail(*(f"{name}, {value:.4f}, is below the limit {limits[name]:g}" for name, value in below.items()))
 
 
 def _print(result: "FactorScores") -> None:
+    facts = []
     for noun, name in zip(("latents", "factors"), result.names, strict=True):
         columns = result.columns[noun]
         discrete = sum(column["discrete"] for column in columns)
         counts = {"discrete": discrete, "continuous": len(columns) - discrete}
         kinds = ", ".join(f"{number} {kind}" for kind, number in counts.items() if number)
-        print(f"{noun}  {name}: {result.rows} rows, {kinds}")
-    print("\nhigher is better; shuffled rows ask for information, random axes whether any other axes would do as well")
-    print(result)
+        facts.append(f"{noun}  {name}: {result.rows} rows, {kinds}")
+    show_result(result, *facts)
 
 
 def _kinds(text: str | None, option: str) -> Any:

@@ -1,4 +1,4 @@
-"""``isorep translate``: fit a map from an old model's vectors to a new one's, and apply it to a store of them."""
+"""``isorep translate``: fit a map from an old model's vectors to a new one's, and apply it to an embedding store."""
 
 import math
 import re
@@ -10,53 +10,57 @@ from typer import Argument, Option
 
 from ..errors import InputError
 from . import common
-from .common import Dask, DropIds, Groups, Html, Ids, Json, Quiet
+from .common import FILE, NAME, NAMES, Dask, DropIds, Groups, Html, Ids, Json, N, Quiet
 
 if TYPE_CHECKING:
     from ..translation import Translation
 
 app = typer.Typer(
-    help="Translate vectors of an old model to a new one's: fit a map, apply it to files.",
+    help="Map embeddings of an old model to a new one: fit a map, apply it to files.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 
-@app.command()
+@app.command(cls=common.Command, short_help="Fit a map from OLD to NEW and test it")
 def fit(
     old: Annotated[str, Argument(metavar="OLD", help="Vectors of the old model: any format, or shards.")],
     new: Annotated[str, Argument(metavar="NEW", help="The same items by the new model. FILE::NAME picks an array.")],
-    output: Annotated[Path, Option("--output", "-o", help="Write the map here: a .safetensors file.")],
+    output: Annotated[Path, Option("--output", "-o", metavar=FILE, help="Write the map to this .safetensors file.")],
     maps: Annotated[
-        str, Option(help="Comma-separated, from rigid, linear, ridge, low_rank; the best is kept.")
+        str,
+        Option(metavar=NAMES, help="Maps to try, comma-separated: rigid, linear, ridge, low_rank; the best is kept."),
     ] = "rigid,linear,ridge,low_rank",
-    folds: Annotated[int, Option(help="Number of folds: one tests, the others choose.")] = 5,
+    folds: Annotated[int, Option(metavar=N, help="Number of folds: one tests, the others choose the map.")] = 5,
     groups: Groups = None,
     ids: Ids = None,
-    join: Annotated[bool, Option("--join", help="Align the two files by row id.")] = False,
-    at: Annotated[str, Option(help="Numbers of neighbours for recall, comma-separated.")] = "1,10,100",
-    metric: Annotated[str, Option(help="How neighbours are ranked: cosine, euclidean or dot.")] = "cosine",
-    queries: Annotated[int, Option(help="At most so many queries.")] = 1000,
-    corpus: Annotated[int, Option(help="At most so many vectors to search.")] = 100_000,
+    join: Annotated[bool, Option("--join", help="Align the files by row id and keep the common rows.")] = False,
+    at: Annotated[str, Option(metavar="K,K,K", help="Values of k for recall@k, comma-separated.")] = "1,10,100",
+    metric: Annotated[
+        str, Option(metavar=NAME, help="Similarity that ranks neighbours: cosine, euclidean or dot.")
+    ] = "cosine",
+    queries: Annotated[int, Option(metavar=N, help="Largest number of queries.")] = 1000,
+    corpus: Annotated[int, Option(metavar=N, help="Largest number of vectors to search.")] = 100_000,
     fail_above: Annotated[
         str | None,
         Option(
             metavar="[loss@K=|error=]LIMIT",
-            help="Exit 1 if this share of recall at K (10 by default) is lost against native vectors, or if the "
-            "held-out error, in mean distances to the mean, is larger. The map is written all the same.",
+            help="Exit 1 if recall@K drops by more than LIMIT compared with native vectors (default K: 10), or if the "
+            "held-out error, in mean distances to the mean, exceeds it. The map is written in any case.",
         ),
     ] = None,
     dask: Dask = None,
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, Option(help="Seed of folds, queries and blocks.")] = 0,
+    seed: Annotated[int, Option(metavar=N, help="Random seed of folds, queries and blocks.")] = 0,
 ) -> None:
-    """Fit a map from OLD to NEW, say what it loses, and write it.
+    """Fit a map from OLD to NEW, measure what it loses, and write it.
 
-    Prints held-out errors and recall of every map beside native and untranslated vectors, then the verdict.
+    Prints the verdict, then held-out errors and recall of every map, compared with native and untranslated vectors.
     """
     from .. import translate as run_translation
+    from ..results import counted
     from ..storage import read
     from ..storage.model_files import require_model_path
 
@@ -85,32 +89,35 @@ def fit(
     common.write_outputs(result, json, html)
     if not quiet:
         _print(result)
-        print(f"wrote {output}: the {result.best.replace('_', '-')} map, fitted to all {result.pairs['all']} pairs")
+        best, pairs = result.best.replace("_", "-"), counted(result.pairs["all"], "pair")
+        common.show()
+        common.say(f"Map: {output} (the {best} map, fitted to all {pairs})")
+        common.tell_outputs(json, html)
     if limit is not None:
         _judge(result, *limit)
 
 
-@app.command()
+@app.command(cls=common.Command, short_help="Translate vectors of the old model")
 def apply(
-    map_file: Annotated[Path, Argument(metavar="MAP", help="A map that isorep translate fit wrote.")],
+    map_file: Annotated[Path, Argument(metavar="MAP", help="Map that isorep translate fit wrote.")],
     data: Annotated[str, Argument(metavar="IN", help="Vectors of the old model: any format, or shards.")],
     output: Annotated[
         Path,
         Argument(
             metavar="OUT",
-            help="Write the translated vectors here; the suffix chooses the format. Without one, a folder with a file "
-            "for each shard of IN.",
+            help="File to write; the suffix chooses the format. Without a suffix: a folder with one file per shard of "
+            "IN.",
         ),
     ],
     ids: Ids = None,
     drop_ids: DropIds = False,
-    strict: Annotated[bool, Option("--strict", help="Write nothing, exit 1 if vectors look foreign.")] = False,
+    strict: Annotated[bool, Option("--strict", help="Exit 1 and write nothing if vectors look foreign.")] = False,
     dask: Dask = None,
     quiet: Quiet = False,
 ) -> None:
     """Translate vectors of the old model, block by block.
 
-    A sample is first compared with the vectors that the map was fitted to; a warning says if it looks foreign.
+    Prints a warning if a sample of the vectors looks unlike those that the map was fitted to.
     """
     from ..translation.translator import Translator, has_ids, open_source, require_output, translate_files
 
@@ -129,20 +136,23 @@ def apply(
             result = translate_files(translator, source, output, drop_ids=drop_ids, progress=progress)
     if not quiet:
         with_ids = "with" if has_ids(result, output, drop_ids) else "without"
-        print(f"wrote {output}: {len(result)} rows x {result.shape[1]} columns, {result.values.dtype}, {with_ids} ids")
+        size = f"{len(result)} rows x {result.shape[1]} columns"
+        common.say(f"wrote {output}: {size}, {result.values.dtype}, {with_ids} ids")
 
 
 def _print(result: "Translation") -> None:
     old, new, pairs, retrieval = result.old, result.new, result.pairs, result.retrieval
-    for label, side in (("old", old), ("new", new)):
-        print(f"{label}  {side.name}: {side.columns} columns, rank {side.rank}, condition {side.condition:.3g}")
-    print(f"pairs {pairs['all']}: {pairs['training']} fit and choose, {pairs['test']} test\n")
-    print(
-        f"error: mean distance from the native vector, in mean distances of {new.name} to its mean (1 is no better "
-        "than the mean), lower is closer; recall of "
-        f"{retrieval.queries} queries among {retrieval.corpus} vectors, by {retrieval.metric}"
+    sides = [
+        f"{label}    {side.name}: {side.columns} columns, rank {side.rank}, condition {side.condition:.3g}"
+        for label, side in (("old", old), ("new", new))
+    ]
+    common.show_result(
+        result,
+        *sides,
+        f"pairs  {pairs['all']}: {pairs['training']} to fit and choose, {pairs['test']} to test",
+        f"errors in mean distances of {new.name} to its mean; lower is closer, 1 is no better than the mean",
+        f"recall of {retrieval.queries} queries among {retrieval.corpus} vectors, by {retrieval.metric}",
     )
-    print(result)
 
 
 def _limit(text: str, counts: list[int]) -> tuple[int | None, float]:

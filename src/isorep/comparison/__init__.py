@@ -1,6 +1,6 @@
 """Comparing runs: the ladder of groups, held out, with a null and a verdict, for two runs or many.
 
-Comparing many runs of the same examples: all pairs, a consensus, and what recurs.
+Many runs of the same examples: all pairs, a consensus, and recurring dimensions and components.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Caveats of a comparison: what to know about the numbers of this pair, most important first."""
+"""Caveats of a comparison: sentences about the limits of its numbers, most important first."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .ladder import Ladder
 from .result import Comparison
 from .views import dominated
 
-FEW_ROWS = 0.1  # share of rows with half of the variance, below which a word is due; it is 0.12 for one normal column
-MOSTLY = 0.5  # share of identity's squared error from which on it is a difference of means
-_LEAST_OFFSET = 0.05  # RMS radii by which means must differ to be worth a word
-APART = 1.5  # factor between mean and median error from which on both are told
+FEW_ROWS = 0.1  # share of rows with half of the variance, below which a caveat is due; 0.12 for one normal column
+MOSTLY = 0.5  # share of identity's squared error above which it counts as a difference of means
+_LEAST_OFFSET = 0.05  # RMS radii by which means must differ for a caveat
+APART = 1.5  # factor between mean and median error above which both are reported
 NEGLIGIBLE = 0.05  # difference below which the factor means nothing
-_LOST = 0.25  # share of components that all rows determine and a third of them does not, worth a word
+_LOST = 0.25  # share of components determined by all rows but not by a third of them that is worth a caveat
 _NAMED = 6  # runs that a remark names
 
 
@@ -55,7 +55,7 @@ def collect_caveats(
 
 
 def about_pairing(result: Comparison, ladder: Ladder) -> list[str]:
-    """Where neither direction finds a relation: whether another pairing would."""
+    """Where neither direction finds a relation: whether another order of the rows would."""
     if result.settings["n_null"] == 0 or any(
         rung.below_null for each in (result.forward, result.reverse) for rung in each.rungs.values()
     ):
@@ -76,7 +76,7 @@ def _about_time(result: Comparison) -> list[str]:
 def about_copies(
     names: Sequence[str], values: Sequence[Matrix], sides: Sequence[Side], seed: int, labels: Array | None
 ) -> list[str]:
-    """Rows that are nearly equal: they are in no fold together, unless groups say so."""
+    """Rows that are nearly equal: only groups keep them in one fold."""
     said = []
     for name, each, side in zip(names, values, sides, strict=True):
         share = near_copies(each, float(side.directions_for_most or 1), np.random.default_rng([seed, 79]), labels)
@@ -89,7 +89,7 @@ def about_copies(
 
 
 def about_units(labels: Array | None, shuffles: Shuffles, n_null: int, given: bool) -> list[str]:
-    """Few groups, and what shuffles of them can tell."""
+    """Few groups, and the p-values that shuffles of them can reach."""
     said = list(shuffles.notes(n_null)) if n_null else []
     if labels is not None and int(labels.max()) + 1 < FEW_GROUPS:
         what = "groups" if given else "sets of equal rows"
@@ -101,7 +101,7 @@ def about_classes(count: int | None) -> list[str]:
     """A null inside classes."""
     if count is None:
         return []
-    return [f"chance is within {count} classes: pairings are shuffled inside each, so that it holds what they explain"]
+    return [f"chance is within {count} classes: rows are shuffled inside each, so chance includes what they explain"]
 
 
 def _median_r2(result: Comparison, ladder: Ladder) -> float | None:
@@ -118,15 +118,15 @@ def about_dimensions(sides: Sequence[Side], median_r2: float | None, kind: str =
     few = dominated(sides)
     if not few:
         return []
-    told = "" if median_r2 is None else f"; the median R² of a {kind} of the target is {median_r2:.2f}"
+    told = "" if median_r2 is None else f"; the median R² per {kind} of the target is {median_r2:.2f}"
     return [
         f"few dimensions dominate {named(few, sides)}: {span(side.directions_for_most or 0 for side in few)} of "
-        f"{span(side.rank for side in few)} principal directions hold 90 % of the variance and set the errors{told}"
+        f"{span(side.rank for side in few)} principal directions hold 90% of the variance and set the errors{told}"
     ]
 
 
 def _about_medians(result: Comparison) -> list[str]:
-    """Where few rows set a mean error: the median beside it."""
+    """Where few rows set a mean error: the median as well."""
     said = []
     for direction in (result.forward, result.reverse):
         apart = [
@@ -139,8 +139,8 @@ def _about_medians(result: Comparison) -> list[str]:
         if told:
             listed = ", ".join(f"{rung.name} {rung.median:.3f} for {rung.held_out.mean:.3f}" for rung in told)
             said.append(
-                f"few rows set the mean errors onto {direction.target}; medians, in median distances to the mean, tell "
-                f"another story: {listed}"
+                f"few rows set the mean errors onto {direction.target}; median errors, in median distances to the "
+                f"mean, differ from them: {listed}"
             )
     return said
 
@@ -154,26 +154,26 @@ def about_left_out(sides: Sequence[Side], factors: Sequence[Factor]) -> list[str
 def _about_missing_ica(missing: bool) -> list[str]:
     if not missing:
         return []
-    return ["the ICA rung was left out: each side is unmixed on groups of its own, which takes at least 3 groups"]
+    return ["the ICA rung was left out: it needs at least 3 groups, because each side is unmixed on its own groups"]
 
 
 def too_few_rows(rows: int, width: int) -> bool:
-    """Whether a linear map fits chance as well as what is there."""
+    """Whether there are too few rows per dimension for the in-sample linear error to mean anything."""
     return rows < 5 * width
 
 
 def about_size(rows: int, width: int, folds: int) -> list[str]:
-    """What few rows do to the linear and the rigid rung."""
+    """Effects of few rows on the linear and the rigid rung."""
     if not too_few_rows(rows, width):
         return []
     said = [
         f"only {rows} rows for {width} dimensions (fewer than 5 per dimension): the in-sample linear error is "
-        "overfitted and no sign of agreement; read the held-out one"
+        "overfitted and no evidence of agreement; use the held-out error"
     ]
     if rows * (1 - 1 / folds) <= width:
         said.append(
-            "training sets have fewer rows than dimensions: they leave part of the rotation undetermined, so held-out "
-            "rigid errors depend on the basis the rows come in"
+            "training sets have fewer rows than dimensions: part of the rotation is undetermined, so held-out rigid "
+            "errors depend on the basis of the input"
         )
     return said
 
@@ -186,7 +186,7 @@ def _about_rows(result: Comparison, match: RowMatch) -> list[str]:
             f"{result.source.name} and {match.dropped_from_target} from {result.target.name}"
         )
     if match.half_identified:
-        said.append("rows are paired by position: only one side has row ids, so nothing confirms it")
+        said.append("rows are paired by position: only one side has row ids, so the pairing is unconfirmed")
     return said
 
 
@@ -203,7 +203,7 @@ def about_offset(shares: Sequence[float | None], errors: Sequence[float]) -> lis
     over = " on average over pairs" if len(pairs) > 1 else ""
     return [
         f"identity is mostly a difference of means: they are {apart:.3g} RMS radii apart and make up "
-        f"{sum(found) / len(found):.0%} of its squared error{over}; rows about their own means would leave an RMS "
+        f"{sum(found) / len(found):.0%} of its squared error{over}; with both sides centred, identity has an RMS "
         f"error of {centred:.3g} RMS radii"
     ]
 
@@ -224,7 +224,7 @@ def _about_sides(result: Comparison, second_pass: tuple[bool, bool]) -> list[str
 
 
 def about_sides(sides: Sequence[Side], again: Sequence[bool]) -> list[str]:
-    """Few rows that dominate, dimensions that do not vary, columns that are nearly dependent; a sentence each."""
+    """Few rows that dominate, dimensions that do not vary, columns that are nearly dependent: one sentence each."""
     said = []
     dominated = [side for side in sides if side.half_variance_share is not None and side.half_variance_share < FEW_ROWS]
     if dominated:
@@ -232,7 +232,7 @@ def about_sides(sides: Sequence[Side], again: Sequence[bool]) -> list[str]:
         counts = span(round(share * side.rows) for share, side in zip(shares, dominated, strict=True))
         said.append(
             f"few rows dominate {named(dominated, sides)}: {counts} of {dominated[0].rows} rows "
-            f"({span((100 * share for share in shares), '.1f')} %) hold half of the variance and set the RMS radius "
+            f"({span((100 * share for share in shares), '.1f')}%) hold half of the variance and set the RMS radius "
             "and the fits; without them errors and verdict may differ"
         )
     deficient = [side for side in sides if side.rank < min(side.columns, side.rows - 1)]
@@ -255,28 +255,27 @@ def about_sides(sides: Sequence[Side], again: Sequence[bool]) -> list[str]:
 
 
 def about_components(sides: Sequence[Side], unmixed: Sequence[UnmixedSide]) -> list[str]:
-    """How far the independent components of every side are determined, a sentence for each kind of trouble."""
+    """How far the independent components of every side are determined: one sentence per problem."""
     said = []
     fits = list(zip(sides, unmixed, strict=True))
     unsettled = [side for side, fitted in fits if not fitted.converged]
     if unsettled:
-        said.append(f"ICA of {named(unsettled, sides)} did not settle within its sweeps")
+        said.append(f"ICA of {named(unsettled, sides)} did not converge within its sweeps")
     gaussian = [(side, fitted) for side, fitted in fits if fitted.gaussian]
     if gaussian:
         each = "each of " if len(gaussian) > 1 else ""
         said.append(
             f"{span(fitted.gaussian for _, fitted in gaussian)} of "
             f"{span(len(fitted.whole.components) for _, fitted in gaussian)} independent components of "
-            f"{each}{named([side for side, _ in gaussian], sides, 'the')} cannot be told from Gaussian ones: their "
-            "directions are not determined, and the ICA rung pays for it"
+            f"{each}{named([side for side, _ in gaussian], sides, 'the')} are indistinguishable from Gaussian: their "
+            "directions are not determined, which raises the error of the ICA rung"
         )
     fewer = [(side, fitted) for side, fitted in fits if fitted.lost_in_parts > _LOST * len(fitted.whole.components)]
     if fewer:
         said.append(
-            f"from a third of the rows, as the held-out ICA rung has them, "
             f"{span(part for _, fitted in fewer for part in fitted.gaussian_in_parts)} components of "
-            f"{named([side for side, _ in fewer], sides)} cannot be told from Gaussian ones, from all rows "
-            f"{span(fitted.gaussian for _, fitted in fewer)}: its held-out error is that of the thirds"
+            f"{named([side for side, _ in fewer], sides)} are indistinguishable from Gaussian in a third of the rows "
+            f"({span(fitted.gaussian for _, fitted in fewer)} in all rows): the held-out ICA rung is fitted to thirds"
         )
     sampled = [(side, fitted) for side, fitted in fits if fitted.rows_used < side.rows]
     if sampled:
@@ -288,7 +287,7 @@ def about_components(sides: Sequence[Side], unmixed: Sequence[UnmixedSide]) -> l
 
 
 def named(some: Sequence[Side], sides: Sequence[Side], every: str = "all") -> str:
-    """Who a remark is about: all of several runs, or those it applies to by name."""
+    """The runs a caveat applies to: all of them, or some by name."""
     if len(some) == len(sides) > 2:
         return f"{every} {len(sides)} runs"
     names = [side.name for side in some]
@@ -298,7 +297,7 @@ def named(some: Sequence[Side], sides: Sequence[Side], every: str = "all") -> st
 
 
 def span(values: Iterable[float], form: str = "") -> str:
-    """One number where all are alike, otherwise from the smallest to the largest."""
+    """One number where all are equal, otherwise the range from the smallest to the largest."""
     found = sorted(values)
     low, high = format(found[0], form), format(found[-1], form)
     return low if low == high else f"{low} to {high}"
@@ -310,7 +309,7 @@ def _about_diameters(result: Comparison) -> list[str]:
         if not size.exact:
             said.append(
                 f"the diameter of {side.name} lies between {size.lower:.6g} and {size.upper:.6g}; errors in diameters "
-                "are in units of the lower bound, a distance that occurs"
+                "use the lower bound, the largest distance found"
             )
         if size.value > 8 * side.rms_radius:
             said.append(
@@ -321,7 +320,7 @@ def _about_diameters(result: Comparison) -> list[str]:
 
 
 def _about_directions(result: Comparison) -> list[str]:
-    """Where the two directions end at different rungs: which, and whether one side tells more of the other."""
+    """Where the two directions have different verdicts: their rungs, and which side predicts the other better."""
     forward, reverse = result.forward, result.reverse
     if forward.verdict.rung == reverse.verdict.rung:
         return []
@@ -334,7 +333,7 @@ def _about_directions(result: Comparison) -> list[str]:
         apart = rungs[0].interval.high < rungs[1].interval.low or rungs[1].interval.high < rungs[0].interval.low
         if apart:
             said += (
-                f"; held out, a linear map leaves {rungs[0].held_out.mean:.3f} of {forward.target} and "
-                f"{rungs[1].held_out.mean:.3f} of {reverse.target}, in mean distances to the mean"
+                f"; held-out error of the linear map: {rungs[0].held_out.mean:.3f} onto {forward.target} and "
+                f"{rungs[1].held_out.mean:.3f} onto {reverse.target}, in mean distances to the mean"
             )
     return [said]

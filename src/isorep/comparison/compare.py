@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -16,10 +17,12 @@ from ..errors import InputError
 from ..moments import require_memory
 from ..pairs import hold_out, open_pair
 from ..resampling import common_codes
-from ..rows import Deadline, OutOfTimeError, Progress, equal_rows, no_progress, one_blas_thread
+from ..rows import Deadline, OutOfTimeError, Progress, equal_rows, no_progress
 from ..settings import check_choice, check_counts, check_seed, check_tolerance
+from ..threads import one_blas_thread
 from .caveats import collect_caveats, too_few_rows
 from .diameter import SEARCHES, Diameter
+from .examples import check_examples, shown_examples
 from .fits import PARTS, RUNGS, checked_rungs
 from .ladder import (
     Design,
@@ -54,6 +57,7 @@ def compare(
     groups: Any = None,
     within: Any = None,
     join: bool = False,
+    examples: Sequence[str | Path] | None = None,
     n_null: int | None = None,
     n_boot: int = 1000,
     tolerance: float = TOLERANCE,
@@ -65,54 +69,56 @@ def compare(
     progress: Progress | None = None,
     preview: Preview | None = None,
 ) -> Comparison:
-    r"""Are two representations of the same examples the same, and up to what?
+    r"""Compare two representations of the same examples: are they the same, and up to which transformation?
 
     For every group :math:`H` of the ladder the best :math:`h\in H` is fitted from source to target, and the error
 
     .. math:: \hat\epsilon=\frac{\sum_i\|y_i-h(x_i)\|}{\sum_i\|y_i-\bar y\|}
 
-    is reported held out (each row by maps fitted without its fold) and in sample: 1 is no better than predicting the
-    mean. Its interval accounts for the rows that are scored and for the maps that other rows would give; beside it
-    stands the error that shuffled pairings give. All fits come from one pass over the rows; one more gives every
-    residual. For independent components each side is unmixed on rows that the other side's ICA has not seen.
+    is reported held out (each row is scored by maps fitted without its fold) and in-sample: 1 is no better than
+    predicting the mean. The 95% interval accounts for sampling of the scored rows and of the rows that maps are fitted
+    to. The chance level is the error under shuffled pairings. All fits come from one pass over the rows; a second pass
+    gives every residual. For independent components, the ICAs of the two sides are fitted to disjoint rows.
 
     Parameters
     ----------
     source, target : (n, d) arrays, Representations, paths or Dask arrays
         Paired rows: the same examples in the same order (ids are compared where both have them).
     rungs : sequence of str
-        Which of ``identity``, ``signed_permutation``, ``rigid``, ``linear``, ``ica``.
+        Rungs to fit; default: all, ``identity``, ``signed_permutation``, ``rigid``, ``linear``, ``ica``.
     folds : int
-        Number of folds.
+        Number of cross-validation folds.
     groups : (n,) array, optional
-        Rows that belong together (tokens of a document, wells of a plate): they are kept in one fold, left out
-        together for intervals, and shuffled as wholes. With ``join`` one label per row of the source as given. By
-        default rows that are equal on either side belong together.
+        Label per row: rows with one label (tokens of a document, wells of a plate) stay in one fold, are left out
+        together for intervals, and are shuffled as a block. With ``join``, one label per row of the source as given.
+        Default: rows that are equal on either side form a group.
     within : (n,) array, optional
-        Classes of rows: pairings are shuffled inside classes only, so that what the classes alone explain is chance.
+        Class per row: rows are shuffled within classes only, so that chance includes what the classes explain.
     join : bool
         Align by row id instead of refusing another order or other rows.
+    examples : sequence of str or Path, optional
+        One text, or one path of an image, per row of the source as given: the report shows those of the rows it draws.
     n_null : int, optional
-        Number of shuffled pairings; 0 switches the null and the verdict off. By default 100, and 20 where columns are
-        so many that 100 would take long: then p-values come from a tail fitted to them (Pearson III).
+        Number of shuffled pairings; 0 switches the null and the verdict off. Default: 100, or 20 where columns are so
+        many that 100 would take long; p-values then come from a fitted tail (Pearson III).
     n_boot : int
-        0 switches intervals off. They come from a jackknife over blocks of rows, which draws nothing.
+        0 switches intervals off. They come from a jackknife over blocks of rows; other values have no effect.
     tolerance : float
-        In mean distances to the mean: how close to the best rung a smaller one must come.
+        Largest excess over the best rung's error at which a smaller rung still suffices, in mean distances to the mean.
     diameter : {"auto", "exact", "bound"}
-        Whether to search for the exact diameter, the unit of published tables; see :func:`isorep.diameter`.
+        Search for the diameter, the unit of published tables; see :func:`isorep.diameter`.
     worst_case : bool, optional
-        Whether to bracket the largest error from both sides; see :func:`isorep.worst_case`. By default if it is short.
+        Compute lower and upper bounds on the largest error; see :func:`isorep.worst_case`. Default: only when fast.
     fast : bool
-        For loops: no ICA, no worst case, and no more than 20 shuffled pairings, with p-values from a fitted tail.
+        Skip ICA and the worst case, and draw at most 20 shuffled pairings, with p-values from a fitted tail.
     time_limit : float, optional
-        Seconds to spend. Moments, fits and residuals are always made; of ICA, the null and the worst case what there is
-        time for, and ``left_out`` says what there was none for. Numbers then depend on the machine. A
-        :class:`isorep.rows.Deadline` can be stopped from outside as well.
+        Seconds to spend. Moments, fits and residuals are always computed; ICA, the null and the worst case only as far
+        as time allows. ``left_out`` lists what was skipped. Results then depend on the machine. A
+        :class:`isorep.rows.Deadline` can also be stopped from outside.
     random_state : int
         Seed of the folds, the null, the blocks and the rows that ICA samples.
     progress : callable, optional
-        Called with a stage's name, the steps done and the steps in all.
+        Called with the name of the stage, the number of steps done and the total.
     preview : callable, optional
         Called with the held-out error of every rung but ICA, source onto target, as soon as they are known.
 
@@ -144,6 +150,7 @@ def compare(
     with watch("reading"):
         pair, match, labels = open_pair(source, target, ("source", "target"), groups, join)
         classes = common_codes(within, pair.given, match.source_rows, "within")
+        shown = check_examples(examples, pair.given)
         if pair.n < 3:
             raise InputError(f"{' and '.join(pair.names)} have {pair.n} rows in common: at least 3 are needed")
         require_memory(pair.x.shape[1], pair.y.shape[1], folds)
@@ -184,7 +191,16 @@ def compare(
             forward, reverse = directions(ladder, sizes, null, for_blocks if n_boot else None, tolerance, tail=tail)
         certificates = None if worst is None else worst.result()
     with watch("figures"):
-        figures = figures_of(ladder, forward, random_state)
+        used = match.source_rows
+        given = within if within is not None else groups
+        named = None if given is None else np.asarray(given)
+        figures = figures_of(
+            ladder,
+            forward,
+            random_state,
+            named if named is None or used is None else named[used],
+            lambda rows: shown_examples(shown, rows if used is None else used[rows]),
+        )
     result = Comparison(
         forward=forward,
         reverse=reverse,
@@ -249,7 +265,7 @@ def _worst_case(
 
 
 class Beside:
-    """Work in a thread beside this one; it is told to stop when this one fails."""
+    """Work in another thread, which is stopped when this one fails."""
 
     def __init__(self, deadline: Deadline) -> None:
         self._until = deadline.share(1.0)
@@ -268,7 +284,7 @@ class Beside:
 
 
 class Stopwatch:
-    """The seconds that every stage took, and the stages that a deadline left no time for."""
+    """Seconds per stage, and the stages that a deadline cut off."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}

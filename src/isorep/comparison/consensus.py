@@ -16,29 +16,30 @@ import numpy as np
 from ..errors import InputError
 from ..moments import JointMoments
 from ..representation import Array, as_representation
-from ..rows import one_blas_thread
+from ..results import Record
+from ..threads import one_blas_thread
 
 MOST_SWEEPS = 50
 _SETTLED = 1e-5  # gain of a sweep, relative to the objective
 
 
 @dataclass(frozen=True, eq=False)
-class Consensus:
-    """The mean of all runs after each was rotated onto the others, in its principal axes.
+class Consensus(Record):
+    """Consensus space: the mean of all runs after each was rotated onto the others, in its principal axes.
 
-    All figures are measured on the rows that the rotations were fitted to.
+    All numbers are in-sample: measured on the rows that the rotations were fitted to.
 
     Attributes
     ----------
     rotations : tuple of (d_i, w) arrays
-        Of each run into the common space, as wide as the widest run.
+        Rotation of each run into the common space, which is as wide as the widest run.
     shares : (R,) array
         Share of each run's variance that the mean of the *other* runs explains, with one scale.
     spectrum : (w,) array
-        Variance of the consensus along its axes, largest first; a run that is its own consensus has a sum of 1.
+        Variance of the consensus along its axes, largest first; the sum is 1 where all runs are equal.
     agreement : (w,) array
-        For each axis the mean covariance of two runs over their mean variance: 1 where all runs agree, 0 where they
-        have nothing in common.
+        Per axis, the mean covariance of two runs over their mean variance: 1 if all runs agree, 0 if they share
+        nothing.
     sweeps : int
     converged : bool
     """
@@ -91,16 +92,16 @@ class Consensus:
 
 
 def find_consensus(total: JointMoments, names: Sequence[str], radii: Sequence[float]) -> Consensus:
-    """Rotate every run onto the sum of the others, in turn, until next to nothing is gained."""
+    """Rotate every run onto the sum of the others, in turn, until the objective hardly improves."""
     frames = _Frames(total, radii)
     order = _from_the_centre(frames)
-    with one_blas_thread:  # threads only get in each other's way in products of this size
+    with one_blas_thread:  # products of this size are faster without BLAS threads
         for place, run in enumerate(order[1:], 1):
             frames.turn(run, order[:place])
         converged, sweeps = False, 0
         while not converged and sweeps < MOST_SWEEPS:
             turns = [frames.turn(run, [other for other in order if other != run]) for run in order]
-            # Every pair is seen from both sides, so that half of what is reached is about the objective.
+            # Every pair is counted from both sides: half of the sum is the objective.
             converged = sum(gain for _, gain in turns) <= _SETTLED / 2 * sum(reached for reached, _ in turns)
             sweeps += 1
         traces = frames.settle()
@@ -132,7 +133,7 @@ class _Frames:
         return self._total.block(i, j) / (self._total.n * self._radii[i] * self._radii[j])
 
     def turn(self, run: int, others: Sequence[int]) -> tuple[float, float]:
-        """The best rotation of a run onto the sum of others; the overlap it reaches and what is gained by it."""
+        """The best rotation of a run onto the sum of others; the overlap it reaches and its gain."""
         towards = sum((self._image(run, other) for other in others), np.zeros((self.widths[run], self.width)))
         before = float((self.rotations[run] * towards).sum())
         u, singular, vt = np.linalg.svd(towards, full_matrices=False)
@@ -146,7 +147,7 @@ class _Frames:
     def settle(self) -> Array:
         """Turn all runs together to the principal axes of their mean; the covariances of every two, summed over axes.
 
-        An axis points to where the cubes of all loadings have a positive sum, whatever the order of the runs. Leaves
+        An axis points to where the cubes of all loadings have a positive sum, for any order of the runs. Leaves
         ``spectrum``, and along each axis ``common``, the mean covariance of two runs, and ``own``, the mean variance.
         """
         everyone = range(self.count)

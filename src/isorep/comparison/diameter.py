@@ -1,4 +1,4 @@
-"""Diameter of a cloud of rows: exact where that is affordable, bounded on both sides where it is not."""
+"""Diameter of a set of rows: exact where affordable, otherwise bounded from both sides."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REFINED = 2**16
 
 @dataclass(frozen=True)
 class Diameter:
-    """The largest distance between two rows, to the rounding of float32 where very many pairs tie for it.
+    """The largest distance between two rows; to float32 rounding where very many pairs tie.
 
     ``value`` is the unit of normalised errors: the diameter itself where ``exact``, otherwise ``lower``, the largest
     distance that was found, so that errors are overstated rather than understated.
@@ -41,18 +41,18 @@ class Diameter:
 def diameter(values: Any, *, search: str = "auto", progress: Callable[[int, int], None] | None = None) -> Diameter:
     r"""The diameter :math:`\Delta=\max_{ij}\|y_i-y_j\|` of the rows.
 
-    Only rows far from the mean :math:`c` can take part in it: a pair cannot beat a known distance :math:`L` unless
+    Only rows far from the mean :math:`c` matter: a pair cannot exceed a known distance :math:`L` unless
     :math:`\|y_i-c\|+\|y_j-c\|>L`. Rows are sorted by that norm, a good :math:`L` is found by walking from
-    farthest row to farthest row, and what is left is searched in tiles, in bounded memory.
+    farthest row to farthest row, and the remaining candidates are searched in tiles, in bounded memory.
 
     Parameters
     ----------
     values : (n, d) array, Representation, memory map or Dask array
         The rows.
     search : {"auto", "exact", "bound"}
-        ``"exact"`` always finishes the search, ``"bound"`` never starts it, ``"auto"`` does if it is short.
+        ``"exact"`` always finishes the search, ``"bound"`` never starts it, ``"auto"`` searches only when fast.
     progress : callable, optional
-        Called with the number of finished and of all tiles.
+        Called with the number of finished tiles and the total.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class _Cloud:
         self.size = block_rows(d)
         if not (size == 0 or 1e-140 < size < 1e140):
             raise InputError(f"the values are of size {size:.0e}: rescale them, their squares leave float64")
-        # float32 tiles are twice as fast; whatever comes near the maximum is measured again in float64.
+        # float32 tiles are twice as fast; pairs near the maximum are measured again in float64.
         wide = values.dtype.itemsize >= 8 or not 1e-12 < size < 1e12
         self.work: Any = np.float64 if wide and (float(n) * n * d < 1e10 or values.dtype.itemsize < 8) else np.float32
         # Any centre will do: one that float32 represents lets float32 rows be shifted as they are.
@@ -205,7 +205,7 @@ class _Cloud:
 
     def _refine(self, squares: Array, threshold: float, left: Array, right: Array, state: dict[str, Any]) -> None:
         near = np.flatnonzero(squares > max(threshold, float(squares.max()) * (1 - self.slack)))
-        if len(near) > _REFINED:  # so many ties: the longest by the working dtype are as good as any
+        if len(near) > _REFINED:  # with so many ties the longest in the working dtype suffice
             near = near[np.argpartition(-squares.ravel()[near], _REFINED)[:_REFINED]]
         i, j = np.unravel_index(near, squares.shape)
         lengths = self.distances(left[i], right[j])

@@ -1,8 +1,8 @@
-"""Figures as data: what a report draws, small enough to travel in the result's JSON."""
+"""Figures as data: the input of a report's charts, small enough for the result's JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,21 +11,27 @@ from scipy import linalg
 from ..alignment.base import AffineMap, column_errors, match_signed, padded
 from ..moments import Moments
 from ..representation import Array, Matrix
+from ..results import Record
 from ..rows import read_rows
 
-SCATTER_ROWS = 400
+SCATTER_ROWS, MOST_CLASSES = 400, 24
+DECIMALS = 6  # of places and errors that are drawn
 MATCHED_DIMENSIONS = 48
 BINS = 40
 LEAST_R2 = -9.0
 
 
 @dataclass(frozen=True, eq=False)
-class Plane:
+class Plane(Record):
     """Sampled rows on the target's principal plane: the target, and the source before and after alignment by a rung.
 
     Coordinates are (rows, 2) arrays in units of the target's diameter. Before alignment the source is centred and
-    brought to the target's RMS radius, and its first dimensions stand for the target's. ``explained`` are the shares
+    scaled to the target's RMS radius, and its first dimensions are drawn as the target's. ``explained`` are the shares
     of the target's variance along the two axes, ``rows`` the ids or numbers of the rows.
+
+    ``by_rung`` has the same as ``after`` for every rung, ``errors`` the held-out error of each row in mean distances to
+    the mean. ``classes`` are the rows' classes or groups where they were given and are few, ``examples`` their texts or
+    pictures.
     """
 
     rung: str
@@ -34,13 +40,17 @@ class Plane:
     target: Array
     before: Array
     after: Array
+    by_rung: dict[str, Array]
+    errors: dict[str, Array]
+    classes: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
-class Matching:
-    """Correlations of the target's dimensions (rows) with the source's, each beside its match, best matched first.
+class Matching(Record):
+    """Correlations of the target's dimensions (rows) with the source's, matches on the diagonal, best matched first.
 
-    Only the target's dimensions of largest variance are shown, so many of all.
+    Only the target's dimensions of largest variance are shown.
     """
 
     source_dims: Array
@@ -51,8 +61,8 @@ class Matching:
 
 
 @dataclass(frozen=True, eq=False)
-class Reproducibility:
-    """The held-out R² of every dimension of the target under each rung, and the dimensions from the best on.
+class Reproducibility(Record):
+    """The held-out R² of every dimension of the target under each rung, and the dimensions ordered from the best.
 
     ``order`` is by the linear rung, or by the first without that one.
     """
@@ -67,7 +77,7 @@ class Reproducibility:
 
 
 @dataclass(frozen=True, eq=False)
-class ResidualCounts:
+class ResidualCounts(Record):
     """Held-out errors of rows counted in common bins, and the mean error under shuffled pairings, for each rung.
 
     ``edges`` and means are in mean distances of the target's rows to their mean.
@@ -79,8 +89,8 @@ class ResidualCounts:
 
 
 @dataclass(frozen=True, eq=False)
-class Figures:
-    """What the figures of the source mapped onto the target are drawn from."""
+class Figures(Record):
+    """The data behind the figures of the source mapped onto the target."""
 
     scatter: Plane
     matching: Matching
@@ -88,27 +98,60 @@ class Figures:
     residuals: ResidualCounts
 
 
+@dataclass(frozen=True, eq=False)
+class RowFacts:
+    """What is known of single rows: ids, classes, examples, held-out errors by rung, and which rows have one."""
+
+    ids: Array | None
+    classes: Array | None
+    examples: Callable[[Array], tuple[str, ...]]
+    errors: Mapping[str, Array]
+    scored: Array | None
+
+
 def scatter(
-    x: Matrix, y: Matrix, total: Moments, fitted: AffineMap, rung: str, unit: float, ids: Array | None, seed: int
+    x: Matrix,
+    y: Matrix,
+    total: Moments,
+    fitted: Mapping[str, AffineMap],
+    rung: str,
+    unit: float,
+    facts: RowFacts,
+    seed: int,
 ) -> Plane:
     """A sample of the rows on the target's principal plane."""
     n, d_y = y.shape
+    rows = np.arange(n) if facts.scored is None else np.flatnonzero(facts.scored)
     variances, axes = linalg.eigh(total.yy, subset_by_index=[max(d_y - 2, 0), d_y - 1])
     variances, axes = variances[::-1], axes[:, ::-1]
     if d_y == 1:  # a line: the second axis of the plane is empty
         variances, axes = np.append(variances, 0.0), np.array([[1.0, 0.0]])
-    chosen = np.sort(np.random.default_rng(seed).choice(n, min(SCATTER_ROWS, n), replace=False))
+    chosen = rows[np.sort(np.random.default_rng(seed).choice(len(rows), min(SCATTER_ROWS, len(rows)), replace=False))]
     x_rows, y_rows = (read_rows(values, chosen).astype(np.float64) for values in (x, y))
     before = np.zeros((len(chosen), max(x_rows.shape[1], d_y)))
     before[:, : x_rows.shape[1]] = x_rows - total.source_mean
     ratio = np.sqrt(np.trace(total.yy) / np.trace(total.xx))
-    clouds = (
-        y_rows - total.target_mean,
-        ratio * before[:, :d_y],
-        fitted.apply(x_rows)[:, :d_y] - total.target_mean,
+    clouds = {"target": y_rows - total.target_mean, "before": ratio * before[:, :d_y]}
+    clouds |= {name: each.apply(x_rows)[:, :d_y] - total.target_mean for name, each in fitted.items()}
+    places = {name: np.round(cloud @ axes / unit, DECIMALS) for name, cloud in clouds.items()}
+    return Plane(
+        rung,
+        variances / np.trace(total.yy),
+        tuple(str(row) if facts.ids is None else str(facts.ids[row]) for row in chosen),
+        places.pop("target"),
+        places.pop("before"),
+        places[rung],
+        by_rung=places,
+        errors={name: np.round(each[chosen], DECIMALS) for name, each in facts.errors.items()},
+        classes=_classes(facts.classes, chosen),
+        examples=facts.examples(chosen),
     )
-    names = tuple(str(row) if ids is None else str(ids[row]) for row in chosen)
-    return Plane(rung, variances / np.trace(total.yy), names, *(cloud @ axes / unit for cloud in clouds))
+
+
+def _classes(classes: Array | None, rows: Array) -> tuple[str, ...]:
+    """The classes of the rows, where they are few enough to tell apart by colour."""
+    shown = () if classes is None else tuple(str(each) for each in classes[rows])
+    return shown if 1 < len(set(shown)) <= MOST_CLASSES else ()
 
 
 def matching(total: Moments) -> Matching:
@@ -134,7 +177,7 @@ def reproducibility(folds: Sequence[Moments], maps: Mapping[str, Sequence[Affine
     r2 = {}
     for name, without in maps.items():
         errors = sum((fitted.squared_errors(fold) for fold, fitted in zip(folds, without, strict=True)), np.zeros(d_y))
-        # Far below 0 a dimension is as lost as it can be, and a figure could not show it.
+        # Values far below 0 mean "not reproduced" alike, and would stretch the axis.
         r2[name] = np.maximum(1 - np.divide(errors, spread, out=np.ones_like(errors), where=spread > 0), LEAST_R2)
     if not r2:
         return None
@@ -143,7 +186,7 @@ def reproducibility(folds: Sequence[Moments], maps: Mapping[str, Sequence[Affine
 
 
 def principal_r2(folds: Sequence[Moments], maps: Sequence[AffineMap], yy: Array) -> Array:
-    """The held-out R² along every principal direction of the target, whatever basis its columns are in."""
+    """The held-out R² along every principal direction of the target, in any basis of its columns."""
     variances, axes = linalg.eigh(yy)
     kept = variances > 1e-10 * max(float(variances[-1]), 0.0)
     variances, axes = variances[kept], axes[:, kept]

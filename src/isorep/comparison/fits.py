@@ -25,7 +25,8 @@ from ..ica.unmixing import FLOATS, as_source, whiten
 from ..ica.unmixing import unmix as unmix_rows
 from ..moments import Moments, merged_without
 from ..representation import Array, Matrix, rounding_of
-from ..rows import Crew, Deadline, Progress, map_blocks, read_rows
+from ..rows import Deadline, Progress, map_blocks, read_rows
+from ..threads import Crew
 from .residuals import FittedRung, Maps
 
 MATCHED_ROWS = 20_000  # pairs that components are matched on
@@ -37,7 +38,7 @@ _SIDE_BY_SIDE = 2**24  # rows x columns of a run up to which fits to all its row
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
-    """Everything the rungs are fitted from: the moments of some rows, and what goes with them."""
+    """Input of the rungs' fits: the moments of some rows, with their rounding and ICAs."""
 
     moments: Moments
     roundings: tuple[float, float]
@@ -112,7 +113,7 @@ PARTS = 3  # of the rows: one for the source's ICA, one for the target's, one to
 
 @dataclass(frozen=True, eq=False)
 class FittedICA:
-    """What the ladder needs of an ICA: both matrices, which components may be Gaussian, and whether the fit settled."""
+    """An ICA as the ladder uses it: both matrices, which components may be Gaussian, and whether the fit converged."""
 
     components: Array
     mixing: Array
@@ -130,7 +131,7 @@ class UnmixedSide:
 
     @property
     def gaussian(self) -> int:
-        """How many components of all rows cannot be told from Gaussian ones."""
+        """Number of components, fitted to all rows, that are indistinguishable from Gaussian."""
         return int(self.whole.gaussian.sum())
 
     @property
@@ -140,12 +141,12 @@ class UnmixedSide:
 
     @property
     def lost_in_parts(self) -> float:
-        """How many components all rows determine and a part, in the median, does not."""
+        """Number of components that all rows determine and a part of the rows, in the median, does not."""
         return float(np.median(self.gaussian_in_parts)) - self.gaussian
 
     @property
     def converged(self) -> bool:
-        """Whether all fits settled."""
+        """Whether all fits converged."""
         return self.whole.converged and all(each.converged for each in self.parts)
 
 
@@ -159,9 +160,9 @@ def unmix(
 ) -> list[UnmixedSide]:
     """ICA of every run: of all rows, and of each part of them alone.
 
-    In many dimensions ICA leaves components that cannot be told from Gaussian ones where its search began. Those of
-    parts are turned at random, in every fit anew: they would follow moments that all runs share, and Gaussian rows
-    would look identified.
+    In many dimensions ICA leaves components that are indistinguishable from Gaussian where its search began. In fits to
+    parts they are rotated at random: otherwise they would follow moments that all runs share, and Gaussian rows would
+    look identified.
     """
     chosen = [_ica_rows(values, rng) for values in runs]
     jobs: list[tuple[int, int | None]] = [(run, None) for run in range(len(runs))]
@@ -207,7 +208,7 @@ def unmix(
 
 
 def _no_components(d: int) -> FittedICA:
-    """What there is where all rows are the same: only the mean is predicted."""
+    """The fit where all rows are the same: only the mean is predicted."""
     return FittedICA(np.zeros((0, d)), np.zeros((d, 0)), np.zeros(0, dtype=bool), True)
 
 
@@ -218,7 +219,7 @@ def _ica_rows(values: Matrix, rng: np.random.Generator) -> Array:
 
 
 def _undetermined_turned(ica: FittedICA, rng: np.random.Generator) -> FittedICA:
-    """A fit whose components that cannot be told from Gaussian ones have been rotated among themselves."""
+    """The fit with its components that are indistinguishable from Gaussian rotated at random among themselves."""
     free = np.flatnonzero(ica.gaussian)
     rotation = orthonormal(rng.standard_normal((len(free), len(free)))) if len(free) else np.zeros((0, 0))
     components, mixing = ica.components.copy(), ica.mixing.copy()
@@ -235,11 +236,11 @@ def paired_sample(n: int, rng: np.random.Generator) -> Array | None:
 def ica_rung(
     whole: Moments, parts: Sequence[Moments], part_of: Array, source: UnmixedSide, target: UnmixedSide
 ) -> FittedRung:
-    """The ICA rung: rows of a part are scored by ICAs of the other two, one side each, and the same exchanged.
+    """The ICA rung: rows of a part are scored by ICAs of the other two parts, one for each side, then exchanged.
 
-    The two sides' ICAs have seen no row in common, so that they share no sampling noise: on Gaussian rows, which
-    determine nothing, they agree no more than two random rotations do. Pairs serve only to match components. The maps
-    fitted on all rows are those of published tables.
+    The two sides' ICAs are fitted to disjoint rows and share no sampling noise: on Gaussian rows, which determine
+    nothing, they agree no more than two random rotations do. Pairs serve only to match components. The maps fitted on
+    all rows are those of published tables.
     """
     without = []
     for part in range(PARTS):
@@ -259,7 +260,7 @@ def _ica_maps(training: Moments, source: FittedICA, target: FittedICA) -> Maps:
 
 
 def _fitted_ica(rows: Array, rounding: float, seed: int, deadline: Deadline) -> FittedICA:
-    """The ICA of some rows; where they did not settle or look Gaussian is said once, in the comparison's caveats."""
+    """The ICA of some rows; the comparison's caveats report convergence and Gaussian components."""
     deadline.leave()
     source = as_source(rows)
     found = unmix_rows(

@@ -1,4 +1,4 @@
-r"""Intervals of held-out errors: how far one row moves an error, by its own residual and by the map it helps to fit.
+r"""Intervals of held-out errors, from the influence of each row through its residual and through the map it helps fit.
 
 A cross-validated error :math:`T=\sum_k\sum_{i\in k}\|y_i-h_{-k}(x_i)\|` varies with the rows that are scored *and* with
 the maps that other rows give. To first order the row :math:`j` moves the error of fold :math:`k` by
@@ -9,7 +9,7 @@ the maps that other rows give. To first order the row :math:`j` moves the error 
           \rangle,\qquad G=U^\top U_kV,
 
 and its scale moves as well. A jackknife over these influences counts interactions between rows twice (Efron & Stein
-1981), one over the rows' own residuals not at all: the mean of the two variances is what the error varies by.
+1981), one over the rows' own residuals not at all: the mean of the two estimates the variance of the error.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .residuals import Centre, Maps, PreparedMaps, Pulls
 if TYPE_CHECKING:
     from .ladder import Ladder
 
-MOST_CELLS = 2**27  # of the products that are kept per fold, beyond which only the rows' own residuals count
+MOST_CELLS = 2**27  # entries of the products kept per fold, beyond which only the rows' own residuals count
 _JACKKNIFED = 5  # sets of rows that are left out with all maps refitted
 
 
@@ -52,7 +52,7 @@ class Ends(NamedTuple):
 
 
 def interval_ends(ladder: Ladder, rng: np.random.Generator) -> list[dict[str, Ends]]:
-    """Of every rung in both directions, for its held-out mean and for its excess over the best rung."""
+    """Intervals of every rung in both directions: of its held-out mean and of its excess over the best rung."""
     n, labels, scored = ladder.design.pair.n, ladder.design.labels, ladder.design.scored
     blocks, rows = assign_blocks(n, labels, rng), influence_rows(n, labels, rng)
     residuals = ladder.residuals
@@ -115,7 +115,7 @@ class _OneWay(NamedTuple):
 
 
 def _fit_variance(spread: Array | None, refitted: Array | None, way: int, unit: float) -> float:
-    """What other fits of a rung would add to the variance of its rows, where maps have no derivative.
+    """Variance due to refitting a rung, added to that of its rows where maps have no derivative.
 
     ICA scores every part with two pairs of fits, whose errors differ. For other rungs, such as the signed permutation,
     whose matching may change with the rows, the jackknife over folds is taken with maps refitted and with maps as they
@@ -146,7 +146,7 @@ def _without_folds(ladder: Ladder, name: str) -> Array:
     def score(place: slice) -> None:
         """Maps are made one pair at a time: in many dimensions they fill the memory."""
         j, k = pairs[place.start]
-        rest = [fold for at, fold in enumerate(folds) if at not in (j, k)] or folds  # of two folds nothing is left
+        rest = [fold for at, fold in enumerate(folds) if at not in (j, k)] or folds  # two folds leave none
         maps = fit([name], replace(ladder.training, moments=merged(rest), second=(None, None)))[name]
         for left, scored in {(j, k), (k, j)}:
             rows = folds[scored]
@@ -167,7 +167,7 @@ def _without_folds(ladder: Ladder, name: str) -> Array:
 
 
 def through_maps(ladder: Ladder, name: str, rows: Array | None) -> Array:
-    """By how much chosen rows (all by default) move a rung's summed held-out errors through the maps of others."""
+    """Influence of chosen rows (all by default) on a rung's summed held-out errors, through the maps of others."""
     design, moments = ladder.design, ladder.moments
     return map_influence(
         name,
@@ -201,7 +201,7 @@ def map_influence(
     factors: tuple[Factor, Factor],
     maps: Sequence[Maps],
 ) -> Array:
-    """For chosen rows, by how much each moves the summed held-out errors through the maps of other folds: (2, rows)."""
+    """Influence of each chosen row on the summed held-out errors through the maps of other folds: (2, rows)."""
     n_folds = len(maps)
     grow = n_folds / (n_folds - 1)  # training sets are that much smaller than all rows
     weights = [_weights(name, pulls, side, total, factors, maps, grow) for side in range(2)]
@@ -243,7 +243,7 @@ def _weights(
     maps: Sequence[Maps],
     grow: float,
 ) -> list[tuple[Array, float, Array]]:
-    """Per fold: what a row's product is weighed with, how much its square counts, and the other folds' pull."""
+    """Per fold: the weights of a row's product and of its square, and the other folds' pull."""
     products = pulls.products[side].astype(np.float64)
     sums = pulls.sums[side]
     if name == "rigid" and side:  # residuals of the reverse were taken in the rotated frame

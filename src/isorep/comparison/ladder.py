@@ -32,7 +32,7 @@ _SHORT_WORST_CASE = 2e9  # rows x width^2 up to which the worst case is brackete
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """What is compared: the pair, which rows are held out together, shuffled together and scored, and the rungs."""
+    """Design of a comparison: the pair, the rungs, and the rows held out together, shuffled together and scored."""
 
     pair: Pair
     fold_of: Array
@@ -93,7 +93,7 @@ class Ladder:
         return float(self.design.kept(self.residuals.radii[1 - direction]).mean())
 
     def through_maps(self, name: str, rows: Array | None) -> Array:
-        """By how much chosen rows move a rung's summed held-out errors through the maps they help to fit."""
+        """Influence of chosen rows on a rung's summed held-out errors through the maps they help to fit."""
         return through_maps(self, name, rows)
 
 
@@ -299,7 +299,7 @@ def wants_worst_case(design: Design, asked: bool | None) -> bool:
 
 
 def bracket(ladder: Ladder, sizes: tuple[Diameter, Diameter], seed: int, deadline: Deadline) -> dict[str, Any]:
-    """Certificates for rigid motions without and with a scale, and what the sample's largest error can claim."""
+    """Certificates for rigid motions without and with a scale, and a bound for new examples from the largest error."""
     design = ladder.design
     certificates = certify(
         design.pair.x,
@@ -321,13 +321,19 @@ def bracket(ladder: Ladder, sizes: tuple[Diameter, Diameter], seed: int, deadlin
 
 
 def _fewest_units_in_a_fold(design: Design) -> int:
-    """Rows, or groups, that the smallest fold has to say something about its map."""
+    """Number of rows, or groups, in the smallest fold."""
     if design.labels is None:
         return int(np.bincount(design.fold_of, minlength=design.n_folds).min())
     return min(len(np.unique(design.labels[design.fold_of == fold])) for fold in range(design.n_folds))
 
 
-def figures_of(ladder: Ladder, direction: Direction, seed: int) -> figures.Figures:
+def figures_of(
+    ladder: Ladder,
+    direction: Direction,
+    seed: int,
+    classes: Array | None = None,
+    examples: Callable[[Array], tuple[str, ...]] = lambda rows: (),
+) -> figures.Figures:
     """The data behind the figures of the source mapped onto the target."""
     design, total = ladder.design, ladder.moments.total
     shown = direction.verdict.rung or ("rigid" if "rigid" in ladder.fitted else list(ladder.fitted)[-1])
@@ -338,10 +344,12 @@ def figures_of(ladder: Ladder, direction: Direction, seed: int) -> figures.Figur
     }
     nulls = {name: rung.null.mean for name, rung in direction.rungs.items() if rung.null}
     residuals = {name: design.kept(each[0, 1]) for name, each in ladder.residuals.rungs.items()}
-    whole = ladder.fitted[shown].whole[0]
+    whole = {name: rung.whole[0] for name, rung in ladder.fitted.items()}
     pair, unit = design.pair, direction.diameter.value
+    errors = {name: each[0, 1] / ladder.unit(0) for name, each in ladder.residuals.rungs.items()}
+    facts = figures.RowFacts(pair.ids, classes, examples, errors, design.scored)
     return figures.Figures(
-        scatter=figures.scatter(pair.x, pair.y, total, whole, shown, unit, pair.ids, seed),
+        scatter=figures.scatter(pair.x, pair.y, total, whole, shown, unit, facts, seed),
         matching=figures.matching(total),
         dimensions=figures.reproducibility(ladder.moments.folds, maps),
         residuals=figures.residual_histogram(residuals, ladder.unit(0), nulls),

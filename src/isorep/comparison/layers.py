@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ..errors import InputError
-from ..representation import Array, Representation, match_rows
-from ..results import ResultRecord, aligned
-from ..rows import Deadline, Progress, no_progress, one_blas_thread
+from ..representation import Array, Representation, match_rows, told_apart
+from ..results import ResultRecord, aligned, decimals, told, wrapped
+from ..rows import Deadline, Progress, no_progress
 from ..storage import labels
 from ..storage.layers import open_layers
+from ..threads import one_blas_thread
 from .compare import as_deadline, compare
 from .fits import RUNGS
 from .result import Comparison, Direction, Rung, Verdict
-from .verdict import PARTLY, best_rung
+from .verdict import AGREES, PARTLY, agrees, best_rung
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 UNIT = "held-out errors in mean distances of the target to its mean; lower is closer, 1 is no better than the mean"
 NONE, UNJUDGED = "none", "no verdict"
@@ -35,19 +39,19 @@ class LayerComparison(ResultRecord):
     Attributes
     ----------
     source, target : str
-        What the two folders are called.
+        Names of the two folders.
     layers : dict of str to Comparison
         Every layer that was compared, in the order of the source's model.
     verdict : Verdict
         Which rung suffices in which layers; its ``rung`` is that of all layers, None where they differ.
     only_source, only_target : tuple of str
-        Layers that one folder alone has.
+        Layers that only one folder has.
     refused : dict of str to str
-        Common layers that could not be compared, and why: one that is the same in all rows, for instance.
+        Common layers that could not be compared, with the reason, such as values that are the same in all rows.
     left_out : tuple of str
-        Common layers that were not begun, because the run was stopped.
+        Common layers that were not started because the run was stopped.
     caveats : tuple of str
-        What to keep in mind; a note that layers share is there once, after their names.
+        Limits of these numbers; a caveat that several layers share is listed once, after their names.
     """
 
     schema: ClassVar[str] = "isorep.compare_layers/1"
@@ -78,16 +82,17 @@ class LayerComparison(ResultRecord):
         """The ladder of every layer, source mapped onto target or the reverse."""
         return {layer: each.reverse if reverse else each.forward for layer, each in self.layers.items()}
 
-    def table(self, *, reverse: bool = False) -> str:
+    def table(self, *, reverse: bool = False, width: float | None = None) -> str:
         """One row per layer: held-out error of every rung, chance and R² of the best one, and the verdict's rung."""
-        rows = [("layer", *self.rungs, "best", "its chance", "its R2", "verdict")]
+        facts = ("best\nrung", "its\nchance", "its\nR²", "verdict")
+        rows = [("layer", *(name.replace("_", "_\n") for name in self.rungs), *facts)]
         for layer, direction in self.directions(reverse=reverse).items():
-            errors = [_shown(error_of(direction, name), 4) for name in self.rungs]
+            errors = [decimals(error_of(direction, name)) for name in self.rungs]
             best = direction.rungs[best_rung(direction.rungs)]
-            beside = (best.name, _shown(chance_of(best), 4), _shown(best.explained, 3))
+            beside = (best.name, decimals(chance_of(best)), decimals(best.explained, 3))
             rows.append((layer, *errors, *beside, told_rung(direction.verdict)))
         last = len(rows[0]) - 1
-        return aligned(rows, left=(0, last - 3, last))
+        return aligned(rows, left=(0, last - 3, last), optional=(facts[1], facts[0], facts[2]), width=width)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the data behind the figures of single layers, as plain data with a versioned schema."""
@@ -97,22 +102,28 @@ class LayerComparison(ResultRecord):
                 del layer[name]
         return told
 
-    def _repr_html_(self) -> str:
-        from .layers_page import snippet
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per layer and rung: the ladder of every layer, and whether the rung is the layer's verdict."""
+        return [
+            {"layer": layer, **row, "verdict": row["rung"] == direction.verdict.rung}
+            for layer, direction in self.directions().items()
+            for row in direction.frame_rows()
+        ]
 
-        return snippet(self)
+    def plot_matrix(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The held-out error of every rung in every layer; 1 is no better than the mean."""
+        from .plots import matrix_of_layers
+
+        return matrix_of_layers(ax, self, width)
 
     def notes(self) -> list[str]:
-        """The first caveats as lines, and how many more there are."""
+        """The first caveats, and how many more there are."""
         more = len(self.caveats) - _MOST_NOTES
-        left = [f"note: {more} more {'notes are' if more > 1 else 'note is'} in the JSON and on the page"]
-        return [*(f"note: {caveat}" for caveat in self.caveats[:_MOST_NOTES]), *(left if more > 0 else [])]
-
-    def __repr__(self) -> str:
-        return f"LayerComparison({len(self.layers)} layers: {self.verdict})"
+        left = [f"{more} more {'notes are' if more > 1 else 'note is'} in the JSON and on the page"]
+        return [*self.caveats[:_MOST_NOTES], *(left if more > 0 else [])]
 
     def __str__(self) -> str:
-        return "\n".join([self.table(), "", str(self.verdict), *self.notes()])
+        return told(self.verdict, f"{wrapped(UNIT)}\n{self.table()}", notes=self.notes())
 
 
 @one_blas_thread
@@ -130,7 +141,7 @@ def compare_layers(
     preview: LayerPreview | None = None,
     **options: Any,
 ) -> LayerComparison:
-    """Up to what are two models the same, layer by layer?
+    """Compare two models layer by layer: up to which transformation are they the same?
 
     Every layer of one folder is compared with the layer of the same name of the other, as :func:`isorep.compare` does.
     Row ids and groups are those of the folders, so that tokens of one document are held out and shuffled together.
@@ -138,28 +149,28 @@ def compare_layers(
     Parameters
     ----------
     source_folder, target_folder : str or Path
-        Two folders that ``isorep extract`` has written from the same data. Other folders with one file per layer will
-        do where ``layers`` names the files.
+        Two folders that ``isorep extract`` has written from the same data, or other folders with one file per layer
+        if ``layers`` names the files.
     layers : str or sequence of str, optional
-        Which layers; both folders must have them. By default all that both have, in the order of the source's model.
+        Layers to compare; both folders must have them. Default: all common layers, in the order of the source's model.
     groups : (n,) array or str, optional
-        Instead of the folders' own groups, which are those of the source, or of the target where the source has none.
-        A text is a column of the source's files, ``FILE::COLUMN`` or an npy file.
+        Groups of rows, as in :func:`isorep.compare`: labels, a column of the source's files, ``FILE::COLUMN`` or an npy
+        file. Default: the groups stored in the source's folder, or in the target's where the source has none.
     within : (n,) array or str, optional
-        Classes inside which rows are shuffled, as in :func:`isorep.compare`; a text as for ``groups``.
+        Classes inside which rows are shuffled, as in :func:`isorep.compare`; given as for ``groups``.
     join : bool
-        Align by row id instead of refusing another order or other rows.
+        Align by row id; default: raise an error if order or rows differ.
     in_chunks : bool
-        Leave the rows to the workers of the current Dask cluster, as in :func:`isorep.read`. By default false.
+        Process the rows in the workers of the current Dask cluster, as in :func:`isorep.read`; default: no.
     time_limit : float or Deadline, optional
-        Seconds for all layers: each layer has an equal share of what is left when it begins. Layers that were not begun
-        when a :class:`isorep.rows.Deadline` was stopped are left out.
+        Seconds for all layers: each layer gets an equal share of the remaining time. Layers that were not started when
+        a :class:`isorep.rows.Deadline` was stopped are left out.
     progress : callable, optional
         Called as in :func:`isorep.compare`, and with the stage ``layers``.
     preview : callable, optional
-        Called with a layer and its held-out errors but ICA's, source onto target, as soon as they are known.
+        Called with each layer and its held-out errors (without ICA), source onto target, as soon as they are known.
     **options
-        All others of :func:`isorep.compare`: ``rungs``, ``fast``, ``n_null`` and so on.
+        Other options of :func:`isorep.compare`: ``rungs``, ``fast``, ``n_null`` and so on.
 
     Returns
     -------
@@ -185,6 +196,9 @@ def compare_layers(
         held = (f"{each.path} has {', '.join(list(each.files)[:8]) or 'none'}" for each in (a, b))
         raise InputError(f"there is no layer that both folders have: {' and '.join(held)}")
     report = progress or no_progress
+    names = told_apart([a.name, b.name], [a.path, b.path])
+    if a.path.resolve() == b.path.resolve():
+        names = [f"{a.name} (source)", f"{b.name} (target)"]
     found: dict[str, Comparison] = {}
     refused: dict[str, str] = {}
     begun = 0
@@ -200,8 +214,8 @@ def compare_layers(
             given = labels(groups, a.files[layer]) if isinstance(groups, str) else groups
             told = None if preview is None else _preview_of(preview, layer)
             found[layer] = compare(
-                x,
-                y,
+                replace(x, name=f"{names[0]}/{layer}"),
+                replace(y, name=f"{names[1]}/{layer}"),
                 groups=_groups(x, y, own, other, join) if given is None else given,
                 within=labels(within, a.files[layer]) if isinstance(within, str) else within,
                 join=join,
@@ -215,13 +229,13 @@ def compare_layers(
     report("layers", begun, len(common))
     if not found:
         raise InputError(next(iter(refused.values())))
-    names = _told_apart(a.name, b.name)
     settings = [each.settings for each in found.values()]
     alike = {key: value for key, value in settings[0].items() if all(each[key] == value for each in settings)}
     only = [tuple(layer for layer in each.files if layer not in common) for each in (a, b)]
     left_out = tuple(common[begun:])
     return LayerComparison(
-        *names,
+        names[0],
+        names[1],
         layers=found,
         verdict=_verdict(found, common),
         settings={"folders": [str(a.path), str(b.path)], **alike, "time_limit": deadline.seconds},
@@ -230,7 +244,7 @@ def compare_layers(
         refused=refused,
         left_out=left_out,
         caveats=(
-            *([f"the run was stopped; layers that were not begun: {', '.join(left_out)}"] if left_out else []),
+            *([f"the run was stopped; layers not started: {', '.join(left_out)}"] if left_out else []),
             *(
                 f"only {name} has layer{'s' if len(each) > 1 else ''} {', '.join(each)}"
                 for name, each in zip(names, only, strict=True)
@@ -259,14 +273,6 @@ def told_rung(verdict: Verdict) -> str:
     return word if verdict.qualified is None else f"{word} (qualified)"
 
 
-def _shown(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
-def _told_apart(source: str, target: str) -> tuple[str, str]:
-    return (source, target) if source != target else (f"{source} (source)", f"{target} (target)")
-
-
 def _preview_of(preview: LayerPreview, layer: str) -> Callable[[dict[str, float]], None]:
     return lambda rungs: preview(layer, rungs)
 
@@ -284,7 +290,7 @@ def _groups(x: Representation, y: Representation, own: Array | None, other: Arra
 
 
 def _verdict(found: dict[str, Comparison], common: Sequence[str]) -> Verdict:
-    """Which rung suffices where, and what the best ones leave."""
+    """Which rung suffices in which layers, and the errors of the best rungs."""
     verdicts = {layer: each.verdict for layer, each in found.items()}
 
     def where(layers: Collection[str]) -> str:
@@ -313,10 +319,12 @@ def _verdict(found: dict[str, Comparison], common: Sequence[str]) -> Verdict:
         layer
         for layers in by_rung.values()
         for layer in layers
-        if found[layer].rungs[str(verdicts[layer].rung)].held_out.mean > PARTLY
+        if not _agree(found[layer].rungs[str(verdicts[layer].rung)])
     ]
     if partly:
-        said.append(f"The two agree in part only, with an error above {PARTLY:g}, in {where(partly)}.")
+        said.append(
+            f"The two are partly related (R² below {AGREES:g} or an error above {PARTLY:g}) in {where(partly)}."
+        )
     errors = {layer: each.rungs[best_rung(each.rungs)].held_out.mean for layer, each in found.items()}
     low, high = (pick(errors, key=lambda layer: errors[layer]) for pick in (min, max))
     ends = f"from {errors[low]:.3f} ({low}) to {errors[high]:.3f} ({high})" if low != high else f"{errors[low]:.3f}"
@@ -329,8 +337,12 @@ def _verdict(found: dict[str, Comparison], common: Sequence[str]) -> Verdict:
     )
 
 
+def _agree(rung: Rung) -> bool:
+    return agrees(rung.held_out.mean, rung.explained)
+
+
 def _ranges(layers: Collection[str], common: Sequence[str]) -> str:
-    """Layers in their order, three or more in a row by the first and the last."""
+    """Layers in their order; three or more consecutive ones by the first and the last."""
     stretches: list[list[str]] = []
     before = -2
     for place, layer in enumerate(common):
@@ -343,7 +355,7 @@ def _ranges(layers: Collection[str], common: Sequence[str]) -> str:
     return ", ".join(f"{each[0]} to {each[-1]}" if len(each) > 2 else ", ".join(each) for each in stretches)
 
 
-def _shared_notes(found: dict[str, Comparison], common: Sequence[str], names: tuple[str, str]) -> list[str]:
+def _shared_notes(found: dict[str, Comparison], common: Sequence[str], names: Sequence[str]) -> list[str]:
     """The notes on single layers, each once with the layers that it is about."""
     about: dict[str, list[str]] = {}
     for layer, each in found.items():

@@ -7,9 +7,10 @@ from ..report.document import Answer, Figure, Forms, Heading, Page, Part, Prose,
 from ..report.figures import Line, Lines
 from ..report.page import page_of
 from ..report.read import count, fixed
-from .layers import LayerComparison, chance_of, error_of, told_rung
-from .page import cell_output, ladder_table, three
+from .layers import NONE, UNJUDGED, LayerComparison, chance_of, error_of, told_rung
+from .page import ladder_table
 from .result import Rung, Verdict
+from .rows_page import three
 from .verdict import best_rung
 
 LONGEST = 16  # letters of a layer's name on an axis
@@ -32,7 +33,7 @@ def page(result: LayerComparison) -> Page:
         result,
         f"{source} → {target}, layer by layer",
         f"Comparison of the layers of {source} (source) with those of {target} (target)",
-        Answer.of(result.verdict.sentence, sure),
+        Answer(_headline(told, len(result.layers)), result.verdict.sentence, sure),
         _tiles(result),
         (
             Section(
@@ -50,10 +51,17 @@ def page(result: LayerComparison) -> Page:
     )
 
 
-def snippet(result: LayerComparison) -> str:
-    """HTML for one cell of a notebook."""
-    unit = f"{result.source} → {result.target}: mean error; lower is closer, 1 is no better than the mean"
-    return cell_output(result, unit, layer_table(result))
+def _headline(told: set[str], layers: int) -> str:
+    where = "the one layer compared" if layers == 1 else f"all {layers} layers"
+    if len(told) > 1:
+        return f"The answer differs between the {layers} layers."
+    (rung,) = told
+    if rung.startswith(UNJUDGED):
+        return f"No verdict on {where}."
+    if rung.startswith(NONE):
+        return f"No rung suffices in {where}."
+    name = rung_name(rung.partition(" (")[0])
+    return f"{name[:1].upper()}{name[1:]} is the smallest rung that suffices in {where}."
 
 
 def _tiles(result: LayerComparison) -> list[tuple[str, str, str]]:

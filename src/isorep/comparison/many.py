@@ -1,6 +1,6 @@
-"""``isorep.compare_many``: from several representations to one picture of how far they agree.
+"""``isorep.compare_many``: all pairs of several representations, a consensus, recurring components and outliers.
 
-What a reader of the numbers should know about these runs: sentences, most important first.
+Caveats are sentences, most important first.
 
 Many runs of the same examples: read, named, and reduced to their common rows.
 """
@@ -21,20 +21,12 @@ from ..covariance import Factor
 from ..errors import InputError
 from ..moments import JointMoments, joint_moments, merged, require_joint_memory
 from ..pairs import Repeats, broken_pairing, describe_side, hold_out, rms_radius, working_dtype
-from ..representation import Array, Matrix, Representation, match_rows, reading_notes, rounding_of
+from ..representation import Array, Matrix, Representation, match_rows, reading_notes, rounding_of, told_apart
 from ..resampling import Null, Shuffles, assign_folds, common_codes
-from ..rows import (
-    Deadline,
-    Progress,
-    equal_rows,
-    kept_by_workers,
-    no_progress,
-    one_blas_thread,
-    read_rows,
-    select,
-)
+from ..rows import Deadline, Progress, equal_rows, kept_by_workers, no_progress, read_rows, select
 from ..settings import check_counts, check_seed, check_tolerance
 from ..storage import loaded
+from ..threads import one_blas_thread
 from .caveats import (
     about_classes,
     about_components,
@@ -79,14 +71,14 @@ def compare_many(
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> Ensemble:
-    r"""Do many runs give the same representation, up to what, and which of them stand apart?
+    r"""Compare many runs: do they share one representation, up to which transformation, and which are outliers?
 
     For every group :math:`H` of the ladder and all ordered pairs of runs the best :math:`h\in H` is fitted without each
     fold, and its held-out error
 
     .. math:: \hat\epsilon_{ij}=\frac{\sum_t\|x_{jt}-h(x_{it})\|}{\sum_t\|x_{jt}-\bar x_j\|}
 
-    is that of :func:`isorep.compare`. Maps come from the second moments of all runs side by side: one pass over the
+    is that of :func:`isorep.compare`. Maps come from the joint second moments of all runs: one pass over the
     rows serves all pairs. Lower is closer, and 1 is no better than predicting the mean. Norms are averaged over at most
     6,000 rows, the same for all pairs.
 
@@ -95,30 +87,31 @@ def compare_many(
     runs : list of (n, d) arrays, Representations, paths or Dask arrays, or a dict of them by name
         The same examples in the same order; widths may differ.
     rungs : sequence of str
-        Which of ``identity``, ``signed_permutation``, ``rigid``, ``linear``, ``ica``.
+        Rungs to fit; default: all, ``identity``, ``signed_permutation``, ``rigid``, ``linear``, ``ica``.
     folds : int
-        Number of folds.
+        Number of cross-validation folds.
     groups : (n,) array, optional
-        Rows that belong together: kept in one fold, and shuffled as wholes. With ``join`` one label per row of the
-        first run as given. By default rows that are equal in any run belong together.
+        Label per row: rows with one label stay in one fold and are shuffled as a block. With ``join``, one label per
+        row of the first run as given. Default: rows that are equal in any run form a group.
     within : (n,) array, optional
-        Classes of rows: pairings are shuffled inside classes only, so that what the classes alone explain is chance.
+        Class per row: rows are shuffled within classes only, so that chance includes what the classes explain.
     join : bool
-        Align by row id, keeping the rows that all runs have, instead of refusing another order or other rows.
+        Align by row id, keeping the rows that all runs have; default: raise an error if order or rows differ.
     names : sequence of str, optional
-        What to call the runs; by default their own names.
+        Names of the runs; default: their own names.
     n_null : int
-        Number of shuffled pairings of every pair, each pair with its own; 0 switches the null and the verdicts off.
-        From 100 on p-values are counted; of fewer they come from a tail fitted to the draws (Pearson III).
+        Number of shuffled pairings per pair of runs; 0 switches the null and the verdicts off. P-values are counted
+        from 100 draws on; with fewer they come from a fitted tail (Pearson III).
     tolerance : float
-        In mean distances to the mean: how close to the best rung a smaller one must come, as for
-        :func:`isorep.compare`.
+        Largest excess over the best rung's error at which a smaller rung still suffices, in mean distances to the mean,
+        as for :func:`isorep.compare`.
     residuals : bool
-        Also take mean, largest error and quantiles, in diameters of the target: one pass over the rows of every pair.
+        Also compute mean, largest error and quantiles, in diameters of the target; takes one pass over the rows of
+        every pair. Default: no.
     random_state : int
         Seed of the folds, the null and the rows that ICA samples; folds are those of :func:`isorep.compare`.
     progress : callable, optional
-        Called with a stage's name, the steps done and the steps in all.
+        Called with the name of the stage, the number of steps done and the total.
 
     Returns
     -------
@@ -165,7 +158,7 @@ def compare_many(
 
 @dataclass(frozen=True, eq=False)
 class ManyDesign:
-    """What is compared: the runs, which rows are held out together, shuffled together and scored, and the rungs."""
+    """Design of a comparison: the runs, the rungs, and the rows held out together, shuffled together and scored."""
 
     runs: Runs
     rungs: list[str]
@@ -205,7 +198,7 @@ def design_of(runs: Runs, rungs: list[str], n_folds: int, seed: int, report: Pro
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """What the caveats need besides the result: how the runs were factored, which took a second pass, their ICAs."""
+    """Input of the caveats: how the runs were factored, which took a second pass, and their ICAs."""
 
     factors: Sequence[Factor]
     again: Sequence[str]
@@ -213,7 +206,7 @@ class Background:
 
 
 def ensemble(design: ManyDesign, tolerance: float, residuals: bool, n_null: int) -> tuple[Ensemble, Background]:
-    """Everything but settings and caveats: moments, fits and errors of every pair, what recurs, and the null."""
+    """Everything but settings and caveats: moments, fits and errors of every pair, recurrence, and the null."""
     names, values = design.runs.names, design.runs.values
     folds = joint_moments(values, design.fold_of, design.n_folds, names=names, progress=design.stage("moments"))
     total = merged(folds)
@@ -436,9 +429,9 @@ def _about_rows(runs: Runs, scored: int, repeated: bool) -> list[str]:
     said = []
     if runs.joined:
         lost = ", ".join(f"{count} from {name}" for name, count in zip(runs.names, runs.dropped, strict=True) if count)
-        said.append(f"joined by id: {runs.n} rows are in all runs, dropped are {lost or 'none'}")
+        said.append(f"joined by id: {runs.n} rows are in all runs; dropped: {lost or 'none'}")
     if runs.half_identified:
-        said.append("rows are paired by position: some runs have no row ids, so nothing confirms it")
+        said.append("rows are paired by position: some runs have no row ids, so the pairing is unconfirmed")
     if scored < runs.n and not repeated:
         said.append(f"maps are fitted to all {runs.n} rows; mean errors are those of {scored} rows, drawn at random")
     return said
@@ -472,7 +465,7 @@ def _about_ensemble(result: Ensemble) -> list[str]:
     if not result.consensus.converged:
         said.append(f"the consensus was still improving after {result.consensus.sweeps} sweeps")
     if len(result.runs) < LEAST_RUNS:
-        said.append(f"with {len(result.runs)} runs no one can be called an outlier: that takes at least {LEAST_RUNS}")
+        said.append(f"outliers cannot be detected with {len(result.runs)} runs: at least {LEAST_RUNS} are needed")
     return said
 
 
@@ -504,7 +497,7 @@ def gather(runs: Any, names: Sequence[str] | None, groups: Any, join: bool, with
     """Check and pair the rows of all runs; any difference in ids, order or length is refused, or joined by id."""
     given, labels = _listed(runs, names)
     described = [loaded(run, f"run {run_index}") for run_index, run in enumerate(given)]
-    named = _named(described, given, labels)
+    named = _named(described, labels)
     rows, dropped, half = _common_rows(named, join)
     codes = common_codes(groups, len(named[0]), rows[0], "groups")
     classes = common_codes(within, len(named[0]), rows[0], "within")
@@ -539,29 +532,13 @@ def _listed(runs: Any, names: Sequence[str] | None) -> tuple[list[Any], list[str
     return given, labels
 
 
-def _named(runs: list[Representation], given: list[Any], labels: list[str] | None) -> list[Representation]:
-    names = labels or told_apart([str(run.name) for run in runs], given)
+def _named(runs: list[Representation], labels: list[str] | None) -> list[Representation]:
+    names = labels or told_apart([str(run.name) for run in runs], [run.origin for run in runs])
     return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
 
-def told_apart(names: list[str], given: Sequence[Any]) -> list[str]:
-    """Names that differ: files of one name are told apart by their folders, whatever is left by number."""
-    if len(set(names)) < len(names):
-        names = [
-            f"{Path(source).resolve().parent.name}/{name}" if isinstance(source, str | Path) else name
-            for source, name in zip(given, names, strict=True)
-        ]
-    often = Counter(names)
-    seen: Counter[str] = Counter()
-    told = []
-    for name in names:
-        seen[name] += 1
-        told.append(name if often[name] == 1 else f"{name} ({seen[name]})")
-    return told
-
-
 def _common_rows(runs: list[Representation], join: bool) -> tuple[list[Array | None], tuple[int, ...], bool]:
-    """For each run its rows (None for all), how many it loses, and whether some ids stay unconfirmed."""
+    """Per run its rows (None for all) and the number of dropped rows; and whether some ids stay unconfirmed."""
     with_ids = [run_index for run_index, run in enumerate(runs) if run.ids is not None]
     first = 0 if join or not with_ids else with_ids[0]
     matches = {

@@ -20,7 +20,9 @@ from ..moments import JointMoments, Moments, joint_moments, merged, merged_witho
 from ..pairs import half_variance_share
 from ..representation import Array, Matrix, rounding_of
 from ..resampling import LEVEL, Null, jackknife_se
-from ..rows import Crew, ProjectedRows, block_rows, blocks, map_blocks, map_rows
+from ..results import Record
+from ..rows import ProjectedRows, block_rows, blocks, map_blocks, map_rows
+from ..threads import Crew
 from .fits import TrainingSet, UnmixedSide, fit, ica_rung
 from .residuals import FittedRung, Maps
 
@@ -99,7 +101,7 @@ class AllPairs:
     ) -> dict[str, Squares]:
         """The summed squares of every rung but ICA; the linear maps of one source onto all targets are solved together.
 
-        ``watch`` is shown the fitted maps of every pair. ``beside`` is other work of one thread, done at the same time.
+        ``watch`` is called with the fitted maps of every pair. ``beside`` is single-threaded work, done meanwhile.
         """
         others = [name for name in self.rungs if name not in ("linear", "ica")]
         places = range(len(self.training))
@@ -234,7 +236,7 @@ def _errors(maps: dict[str, Maps], rows: Moments) -> dict[str, tuple[float, floa
 
 
 def half_shares(runs: Sequence[Matrix], means: Sequence[Array], radii: Sequence[float]) -> list[float]:
-    """Of every run, the smallest share of rows that carry half of the variance: what second moments do not hold."""
+    """Smallest share of rows that carry half of the variance, per run; second moments do not contain it."""
 
     def share(values: Matrix, mean: Array, radius: float) -> float:
         def squares(start: int, rows: Array) -> Array:
@@ -247,7 +249,7 @@ def half_shares(runs: Sequence[Matrix], means: Sequence[Array], radii: Sequence[
 
 
 @dataclass(frozen=True, eq=False)
-class RungMatrix:
+class RungMatrix(Record):
     """Held-out errors of one rung: row = source, column = target; lower is closer.
 
     Errors are means of residual norms in mean distances of the target's rows to their mean, as those of
@@ -260,15 +262,15 @@ class RungMatrix:
     se : (R, R) array
         Standard error: the jackknife of the ratio over folds.
     upper : (R, R) array
-        The upper end of the 95 % interval, by Student's quantile.
+        The upper end of the 95% interval, by Student's quantile.
     in_sample : (R, R) array
         The error of maps fitted to all rows.
     excess : (R, R) array
-        The upper end of the 95 % interval of how much the error exceeds that of the best rung, fold by fold.
+        The upper end of the 95% interval of the error's excess over the best rung, paired by fold.
     rms, rms_in_sample : (R, R) arrays
         Root mean squares in units of the target's RMS radius; 1 - rms² is the held-out R².
     null, null_low, p_value : (R, R) arrays or None
-        The error under shuffled pairings: its mean and 5 % point, and the p-value. The diagonal is NaN.
+        The error under shuffled pairings: its mean (chance) and 5th percentile, and the p-value. The diagonal is NaN.
     left_out : (folds, R, R) array
         The error without each fold.
     mean_error, sup : (R, R) arrays or None
@@ -339,7 +341,7 @@ class RungMatrix:
             return np.asarray(self.upper < self.null_low)
 
     def to_dict(self) -> dict[str, Any]:
-        """The matrices, and what sums them up over ordered pairs; errors in diameters under a key of their own."""
+        """The matrices and their summaries over ordered pairs; errors in diameters have their own key."""
         apart_from = ("left_out", "excess", "mean_error", "sup", "quantiles")
         told = {key: value for key, value in vars(self).items() if key not in apart_from}
         told |= {key: getattr(self, key) for key in ("mean", "max", "min", "mean_se", "explained")}

@@ -10,14 +10,15 @@ import numpy as np
 from ..report.charts import rung_name
 from ..report.document import Cell, Column, Figure, Forms, Notes, Page, Part, Prose, Row, Section, Table
 from ..report.figures import Clustered, Heatmap, IntervalRow, Intervals, Line, Lines
-from ..report.page import page_of
+from ..report.page import page_of, size
 from ..report.read import MISSING, count, fixed, percent
 from ..representation import Array
 from .many_errors import RungMatrix, apart
 from .many_result import Ensemble
 from .many_verdict import LEAST_RUNS
-from .page import CLEAR, cell_output, sides_table, three, verdict_answer, whole
+from .page import sides_table, verdict_answer
 from .recurrence import Components, Dimensions
+from .rows_page import CLEAR, three, whole
 
 MOST_RUNS = 32  # that figures and tables show; a page of more would say less
 OPEN_PAIRS, OPEN_FAMILIES = 12, 12  # rows up to which a table is open
@@ -35,7 +36,7 @@ CONSENSUS = (
 )
 RECURRING = (
     "Components of each run alone, matched one to one between every two runs. A component recurs where its absolute "
-    "correlation with the one matched to it is at least {}; a family has at most one a run."
+    "correlation with the one matched to it is at least {}; a family has at most one per run."
 )
 
 
@@ -44,11 +45,15 @@ def page(result: Ensemble) -> Page:
     names = result.names
     others = " and others" if len(names) > 8 else ""
     runs = {side.name: side for side in result.runs[:MOST_RUNS]}
+    core = _core(result)
+    who = f"{len(core)} of {len(names)} runs" if len(core) < len(names) else f"All {len(names)} runs"
+    sizes = sorted({(side.rows, side.columns) for side in result.runs})
+    ranges = size(*sizes[0]) if len(sizes) == 1 else f"{size(*sizes[0])} to {size(*sizes[-1])}"
     return page_of(
         result,
         f"{len(names)} runs",
         f"Comparison of {len(names)} runs: {', '.join(names[:8])}{others}",
-        verdict_answer(result.verdict, result.rungs),
+        verdict_answer(result.verdict, who, result.rungs),
         _tiles(result),
         (
             _pairs(result),
@@ -58,29 +63,34 @@ def page(result: Ensemble) -> Page:
             _dimensions(result.dimensions[:MOST_RUNS], names),
             Section("runs", "The runs", (sides_table("runs-table", "Size, rank and condition", "run", runs),)),
         ),
+        data=f"{len(names)} runs of {ranges}",
     )
 
 
-def snippet(result: Ensemble) -> str:
-    """HTML for one cell of a notebook: the verdict, and the ladder over all pairs."""
-    unit = f"{len(result.runs)} runs, all ordered pairs: mean error; lower is closer, 1 is no better than the mean"
-    return cell_output(result, unit, _ladder(result))
+def _core(result: Ensemble) -> list[int]:
+    """The runs that are no outliers."""
+    outliers = {outlier.run for outlier in result.outliers}
+    return [run for run, name in enumerate(result.names) if name not in outliers]
+
+
+def _among(matrix: Array, runs: list[int]) -> Array:
+    """The entries of all ordered pairs of these runs."""
+    among: Array = matrix[np.ix_(runs, runs)][apart(len(runs))]
+    return among
 
 
 def _tiles(result: Ensemble) -> list[tuple[str, str, str]]:
     tiles = []
     rung = result.rungs.get(result.verdict.rung or "linear")
     if rung is not None:
-        outliers = {outlier.run for outlier in result.outliers}
-        core = [run for run, name in enumerate(result.names) if name not in outliers]
-        among = np.ix_(core, core)
-        errors, rms = (matrix[among][apart(len(core))] for matrix in (rung.error, rung.rms))
-        aside = ", outliers aside" if outliers else ""
+        core = _core(result)
+        errors, rms = (_among(matrix, core) for matrix in (rung.error, rung.rms))
+        aside = ", outliers aside" if result.outliers else ""
         said = f"1 is no better than the mean; mean of all pairs{aside}; the worst has {three(errors.max())}"
         tiles.append((f"held-out error, {rung_name(rung.name)}", three(errors.mean()), said))
         if rung.null is not None:
             said = f"the error of shuffled rows; {percent((1 - rms**2).mean())} of the variance is explained, held out"
-            tiles.append(("chance", three(rung.null[among][apart(len(core))].mean()), said))
+            tiles.append(("chance", three(_among(rung.null, core).mean()), said))
     said = "of a run's variance, explained by the mean of the others"
     tiles.append(("consensus", percent(result.consensus.share), said))
     if result.components is not None:
@@ -123,21 +133,25 @@ def _pairs(result: Ensemble) -> Section:
 
 def _ladder(result: Ensemble) -> Table:
     """The ladder over all ordered pairs: mean with its standard error, range, R², null and in-sample."""
-    columns: Forms = {"rung": str, "mean": fixed, "SE": fixed, "over pairs": fixed, "R²": partial(fixed, digits=2)}
+    core, aside = _core(result), bool(result.outliers)
+    columns: Forms = {"rung": str, **({"outliers aside": fixed} if aside else {}), "held-out error": fixed}
+    columns = {**columns, "standard error": fixed, "range over pairs": fixed, "R²": partial(fixed, digits=2)}
     rows = [
         (
             rung_name(rung.name),
+            *((float(_among(rung.error, core).mean()),) if aside else ()),
             rung.mean,
             rung.mean_se,
-            Cell(f"{three(rung.min)} to {three(rung.max)}", rung.max),
+            Cell(f"{fixed(rung.min)} to {fixed(rung.max)}", rung.max),
             rung.explained,
             *(None if matrix is None else _mean(matrix) for matrix in (rung.null, rung.in_sample)),
         )
         for rung in result.rungs.values()
     ]
-    columns = {**columns, "null": fixed, "in-sample": fixed}
+    columns = {**columns, "chance": fixed, "in-sample": fixed}
     strong = rung_name(result.verdict.rung or "")
-    return Table.of("ladder", "Over all ordered pairs", columns, rows, strong=strong)
+    title = "Means over all ordered pairs" + (", and in the first column without those of outliers" if aside else "")
+    return Table.of("ladder", title, columns, rows, strong=strong)
 
 
 def _mean(matrix: Array) -> float:
@@ -171,11 +185,9 @@ def _heat_map(rung: RungMatrix, result: Ensemble, lead: bool) -> Figure:
 
 
 def _outliers(result: Ensemble) -> Section:
-    few = " With fewer than four runs, none can." if len(result.runs) < LEAST_RUNS else ""
+    few = " With fewer than four runs, none can be." if len(result.runs) < LEAST_RUNS else ""
     said = tuple(outlier.sentence for outlier in result.outliers)
-    return Section(
-        "outliers", "Runs that stand apart", (Notes(said) if said else Prose((f"No run stands apart.{few}",)),)
-    )
+    return Section("outliers", "Outlier runs", (Notes(said) if said else Prose((f"No run is an outlier.{few}",)),))
 
 
 # The consensus
@@ -187,7 +199,7 @@ def _shares(result: Ensemble) -> Figure:
         IntervalRow(name, "s2", share, labels=(percent(share), "", ""), printed=percent(share))
         for name, share in shares
     )
-    chart = Intervals(rows, "share of variance explained by the other runs")
+    chart = Intervals(rows, "share of variance explained by the other runs", end=1.04)
     return Figure(
         "shares-figure",
         "How much of each run is common",
@@ -298,11 +310,14 @@ def _components(components: Components, names: Sequence[str]) -> Section:
     runs = len(components.by_run)
     counted: Forms = dict.fromkeys(("components", "in all runs", "in some", "in no other"), count)
     columns: Forms = {"run": str, **counted, "score, median": three}
+    # Families are counted, as everywhere on the page: a component belongs to one at most.
+    sizes = [[family.runs for family in components.families if run in dict(family.members)] for run in range(runs)]
     rows = []
-    for name, each in zip(names, components.by_run, strict=False):
-        found = (each.runs >= runs, (each.runs >= 2) & (each.runs < runs), each.runs < 2)
+    for name, each, found in zip(names, components.by_run, sizes, strict=False):
         middle = np.sort(each.score)[len(each.score) // 2] if len(each.score) else None
-        rows.append((name, len(each.score), *(int(which.sum()) for which in found), middle))
+        everywhere = sum(size == runs for size in found)
+        counts = (everywhere, len(found) - everywhere, len(each.score) - len(found))
+        rows.append((name, len(each.score), *counts, middle))
     title = "Components of each run, and where else they are found"
     families = (_families_figure(components, names), _families_table(components, names)) if components.families else ()
     said = Prose((RECURRING.format(fixed(components.threshold, 1)),))
@@ -326,10 +341,10 @@ def _families_figure(components: Components, names: Sequence[str]) -> Figure:
     return Figure(
         "families-figure",
         "Families of components",
-        "One column a family, the widest spread first; the shade is the mean correlation of a run's member with its "
+        "One column per family, the widest spread first; the shade is the mean correlation of a run's member with its "
         f"matches in all other runs, and blank where a run has none.{rest}",
         f"Heat map of {len(names)} runs by {len(shown)} families; {everywhere} families are found in all runs.",
-        Heatmap(values, tuple(names), labels, ("family", "run"), left=150.0),
+        Heatmap(values, tuple(names), labels, ("family", "run"), left=150.0, signed=False),
     )
 
 

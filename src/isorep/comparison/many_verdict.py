@@ -1,4 +1,4 @@
-"""Verdict on many runs: the rung of each pair, the runs that stand apart, which runs are near."""
+"""Verdict on many runs: the rung of each pair, outlier runs, and clusters of runs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 
 from ..report.charts import PHRASES
 from ..representation import Array
+from ..results import Record, decimals, significant
 from .many_errors import RungMatrix
 from .result import Verdict
-from .verdict import LEAST_SCORED, PARTLY, WITHOUT_LINEAR, WITHOUT_NULL, suffices, too_few_scored
+from .verdict import LEAST_SCORED, WITHOUT_LINEAR, WITHOUT_NULL, agrees, suffices, too_few_scored
 
 OUTLIES, BEYOND = 3.5, 0.2  # robust standard deviations and share of the ensemble's median; both must be exceeded
 LEAST_RUNS = 4  # with fewer no run can be called an outlier: there is no majority to differ from
@@ -31,7 +32,7 @@ class Outlier:
 
 
 @dataclass(frozen=True, eq=False)
-class Clustering:
+class Clustering(Record):
     """Runs by average linkage on the symmetrised error of a rung.
 
     ``order`` puts near runs side by side; ``linkage`` is scipy's: for each step the two clusters joined, the error at
@@ -59,7 +60,7 @@ def cluster(rungs: dict[str, RungMatrix]) -> Clustering:
 
 
 def find_outliers(rungs: dict[str, RungMatrix], names: Sequence[str]) -> tuple[Outlier, ...]:
-    """Runs whose median error to the others exceeds the ensemble's median by 3.5 robust deviations and by 20 %."""
+    """Runs whose median error to the others exceeds the ensemble's median by 3.5 robust deviations and by 20%."""
     name = reference_rung(rungs)
     errors = rungs[name].symmetric
     count = len(names)
@@ -74,8 +75,8 @@ def find_outliers(rungs: dict[str, RungMatrix], names: Sequence[str]) -> tuple[O
             names[run],
             float(medians[run]),
             typical,
-            f"{names[run]} stands apart: its median {name} error to the other runs is {medians[run]:.3f}, and "
-            f"{typical:.3f} is typical.",
+            f"{names[run]} is an outlier: its median {name} error to the other runs is {significant(medians[run])} "
+            f"(typical: {significant(typical)}).",
         )
         for run in range(count)
         if medians[run] > max(limit, _ROUNDING)
@@ -108,7 +109,7 @@ def judge_ensemble(
     outliers: Sequence[Outlier],
     scored: int | None = None,
 ) -> Verdict:
-    """The smallest rung that explains every pair of runs, outliers aside, and a sentence."""
+    """The smallest rung that explains every pair of runs, excluding outliers, and a sentence."""
     if "linear" not in rungs:
         return Verdict(None, WITHOUT_LINEAR)
     if rungs["linear"].null is None:
@@ -130,13 +131,14 @@ def judge_ensemble(
             what = f"No rung explains any pair of {_among(len(core), len(apart))}."
         else:
             what = f"{who} do not all agree: {lost} of the {len(reached)} ordered pairs are not explained by any rung."
-        return Verdict(None, f"{what} Linear maps leave {left}.{aside}")
+        return Verdict(None, f"{what} Linear maps: {left}.{aside}")
     rung = max(explained, key=ladder.index)
     matrix = rungs[rung]
     left = _left(matrix, ordered, names)
-    partly = " in part only," if float(np.mean([matrix.error[pair] for pair in ordered])) > PARTLY else ""
+    close = all(agrees(float(matrix.error[pair]), 1 - float(matrix.rms[pair]) ** 2) for pair in ordered)
     less = _need_less(explained, rung, ladder)
-    return Verdict(rung, f"{who} agree{partly} {PHRASES[rung]}.{less} What is left is {left}.{aside}")
+    said = "agree" if close else "are partly related,"
+    return Verdict(rung, f"{who} {said} {PHRASES[rung]}.{less} {left[0].upper()}{left[1:]}.{aside}")
 
 
 def _need_less(explained: list[str], rung: str, ladder: list[str]) -> str:
@@ -162,8 +164,11 @@ def _left(rung: RungMatrix, ordered: list[tuple[int, int]], names: Sequence[str]
     errors = {pair: float(rung.error[pair]) for pair in ordered}
     i, j = max(errors, key=lambda pair: errors[pair])
     mean = float(np.mean(list(errors.values())))
-    chance = "" if rung.null is None else f"; chance {float(np.mean([rung.null[pair] for pair in ordered])):.3f}"
+    chance = (
+        "" if rung.null is None else f"chance {significant(float(np.mean([rung.null[pair] for pair in ordered])))}; "
+    )
+    r2 = decimals(float(np.mean([1 - rung.rms[pair] ** 2 for pair in ordered])), 3)
     return (
-        f"a mean held-out error of {mean:.3f} mean distances to the mean, {errors[i, j]:.3f} for the worst pair "
-        f"({names[i]} -> {names[j]}){chance}"
+        f"mean held-out error {significant(mean)} mean distances to the mean, R² {r2} ({chance}worst pair "
+        f"{significant(errors[i, j])}, {names[i]} -> {names[j]})"
     )

@@ -1,4 +1,4 @@
-"""Null of the ladder: held-out errors after the pairing of rows has been shuffled, beside those of the real pairing."""
+"""Null of the ladder: held-out errors of shuffled pairings, and of the real pairing by the same steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ..covariance import solve_well_conditioned
 from ..moments import Moments
 from ..representation import Array, Matrix
 from ..resampling import Null, Shuffles, null_of
-from ..rows import Crew, Deadline, blocks, read_rows
+from ..rows import Deadline, blocks, read_rows
+from ..threads import Crew
 from .fits import TrainingSet, fit
 from .residuals import Centre, Maps, PreparedMaps, identity_norms, norms_of
 
@@ -70,7 +71,7 @@ def null_rows(shuffles: Shuffles, d_x: int, d_y: int, rng: np.random.Generator) 
 
 
 def default_draws(n: int, d_x: int, d_y: int) -> int:
-    """How many pairings are shuffled where nobody says: fewer where columns are so many that each takes seconds."""
+    """Default number of shuffled pairings: fewer where columns are so many that each takes seconds."""
     d = float(max(d_x, d_y))
     rows = min(n, max(LEAST_ROWS, ROWS_PER_DIMENSION * d))
     return DRAWS if DRAWS * (2 * rows * d**2 + 30 * d**3) <= _MOST_WORK else FEW_DRAWS
@@ -94,8 +95,8 @@ def shuffled_errors(
 
     The statistic of a pairing is the summed error of held-out rows over their summed distance to the mean. Where
     rows are many, one fold is held out per pairing, and some of its rows are scored: always the same places, so that
-    the real pairing is one like the others. ``training`` lends its roundings and ICAs, which see no pairs. By a
-    deadline there may be fewer draws than asked for; None where they are too few to say anything.
+    the real pairing is exchangeable with the others. ``training`` provides roundings and ICAs, which do not depend on
+    the pairing. A deadline may leave fewer draws than asked for; None where they are too few.
     """
     turned = x.shape[1] > y.shape[1]  # the narrower side is the source, whose rotation costs less
     if turned:

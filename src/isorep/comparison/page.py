@@ -1,74 +1,73 @@
-"""The page of a comparison: the verdict first, then what it rests on; and what a notebook shows of it."""
+"""The page of a comparison: the verdict first, then what it rests on."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import pairwise
-from typing import TYPE_CHECKING
-
-from markupsafe import Markup
 
 from ..pairs import Side
-from ..report.charts import colour, legend_of, rung_name
-from ..report.document import Answer, Cell, Column, Figure, Forms, Heading, Page, Part, Prose, Row, Section, Table
-from ..report.figures import Cloud, Heatmap, Histogram, IntervalRow, Intervals, Key, Line, Lines, Scatter
-from ..report.page import page_of
+from ..report.charts import SHORT_PHRASES, rung_name
+from ..report.document import Answer, Cell, Column, Figure, Forms, Heading, Page, Part, Prose, Section, Table
+from ..report.figures import (
+    IntervalRow,
+    Intervals,
+    Key,
+    Line,
+    Lines,
+)
+from ..report.page import page_of, size
 from ..report.read import MISSING, compact, count, fixed, p_value, percent
 from ..resampling import LEVEL
-from .figures import Plane, Reproducibility
 from .residuals import BEYOND
 from .result import Comparison, Direction, Verdict
+from .rows_page import alignment, single_dimensions, three
+from .verdict import TOLERANCE
 from .worst_case import WorstCase
 
-if TYPE_CHECKING:
-    from .layers import LayerComparison
-    from .many_result import Ensemble
-
-CLEAR = 0.9  # correlation from which on two dimensions are the same
-LOWEST_R2 = -0.5
-FEW = 10  # dimensions up to which each has its name under the axis
-MOST_DIMENSIONS = 10_000
 INTERVAL = f"{percent(LEVEL)} interval"
-three, whole = partial(fixed, digits=3), "{:d}".format
+LADDER = ("held-out error", INTERVAL, "chance", "p", "R²", "in-sample", "diameters")
 
 
 def page(result: Comparison) -> Page:
     """All of it, most important first."""
     source, target = result.source.name, result.target.name
     sides = {f"{side.name} ({role})": side for role, side in (("source", result.source), ("target", result.target))}
-    dimensions = result.figures.dimensions
-    single = (_matching(result), *(() if dimensions is None else (_dimensions(dimensions, target),)))
     return page_of(
         result,
         f"{source} → {target}",
         f"Comparison of {source} (source) with {target} (target)",
-        verdict_answer(result.verdict, result.rungs),
+        verdict_answer(result.verdict, "The two representations"),
         _tiles(result),
         (
             _ladder(result),
+            alignment(result),
+            single_dimensions(result),
             _worst_case(result),
-            _alignment(result),
-            Section("dimensions", "Single dimensions", single),
-            Section("residuals", "Residuals", (_residuals(result),)),
             Section(
                 "rank", "Rank and spectrum", (sides_table("sides", "The two sides", "side", sides), _spectrum(sides))
             ),
         ),
+        data=" → ".join(f"{side.name} {size(side.rows, side.columns)}" for side in (result.source, result.target)),
+        hero=_ladder_figure(result),
     )
 
 
-def verdict_answer(verdict: Verdict, rungs: Iterable[str]) -> Answer:
+def verdict_answer(verdict: Verdict, who: str, rungs: Iterable[str] = ()) -> Answer:
     """The verdict among the rungs: open where something qualifies it, and where nothing could be judged."""
-    head, stop, rest = verdict.sentence.partition(". ")
-    if not stop:
-        head, _, rest = verdict.sentence.removesuffix(".").partition(": ")
-        rest = f"{rest[:1].upper()}{rest[1:]}." if rest else ""
-    weak = verdict.qualified is not None or " agree in part only, " in verdict.sentence
-    unsure = weak if verdict.rung else verdict.sentence.startswith("No verdict")
+    phrase = SHORT_PHRASES.get(verdict.rung or "", f"by {rung_name(verdict.rung or '')}")
+    unjudged = verdict.sentence.startswith("No verdict")
+    partly = " are partly related, " in verdict.sentence
+    if unjudged:
+        headline = "No verdict."
+    elif verdict.rung is None:
+        headline = f"No rung explains {who[:1].lower()}{who[1:]}."
+    elif verdict.qualified is not None:
+        headline = "Few rows or dimensions decide the answer."
+    else:
+        headline = f"{who} are partly related, {phrase}." if partly else f"{who} agree {phrase}."
+    unsure = (partly or verdict.qualified is not None) if verdict.rung else unjudged
     steps = tuple((rung_name(name), name == verdict.rung) for name in rungs)
-    return Answer(f"{head}.", rest, None if unsure else verdict.rung is not None, steps)
+    return Answer(headline, verdict.sentence, None if unsure else verdict.rung is not None, steps)
 
 
 def _tiles(result: Comparison) -> list[tuple[str, str, str]]:
@@ -82,9 +81,9 @@ def _tiles(result: Comparison) -> list[tuple[str, str, str]]:
             said = f"the error of shuffled rows; {percent(rung.explained)} of the variance is explained, held out"
             tiles.append(("chance", fixed(rung.null.mean), said))
     if result.worst_case is not None:
-        bracket = result.worst_case["rigid"]
-        said = f"diameters, certified; no rigid map does better than {three(bracket.lower)}"
-        tiles.append(("worst row, best rigid map", f"≤ {three(bracket.upper)}", said))
+        bracket = result.worst_case["rigid_with_scale"]
+        said = f"diameters, certified; no rigid motion with one scale does better than {three(bracket.lower)}"
+        tiles.append(("worst row, best rigid motion", f"≤ {three(bracket.upper)}", said))
     if result.ica_efficiency is not None:
         tiles.append(("ICA efficiency", percent(result.ica_efficiency), _efficiency_remark(result.ica_efficiency)))
     return tiles
@@ -102,7 +101,7 @@ def _efficiency_remark(efficiency: float) -> str:
 
 def _ladder(result: Comparison) -> Section:
     forward, reverse = result.forward, result.reverse
-    unit = "{0} mapped onto {1}: mean error in mean distances of {1} to its mean"
+    unit = "{0} mapped onto {1}: errors in mean distances of {1} to its mean"
     lower = "; lower is closer, and 1 is no better than predicting the mean. The last column is in"
     return Section(
         "the-ladder",
@@ -110,7 +109,6 @@ def _ladder(result: Comparison) -> Section:
         (
             Prose((f"{unit.format(forward.source, forward.target)}{lower} {_diameters(forward)}.",)),
             ladder_table(forward, "ladder"),
-            _ladder_figure(forward),
             _statistics(forward),
             Heading("The reverse direction"),
             Prose(
@@ -130,8 +128,8 @@ def _diameters(direction: Direction) -> str:
 
 
 def ladder_table(direction: Direction, name: str) -> Table:
-    """The rungs of one direction: held out, interval, chance, p, R², and the error in diameters."""
-    columns: Forms = {"rung": str} | dict.fromkeys(("held out", INTERVAL, "chance", "p", "R²", "diameters"), three)
+    """The rungs of one direction: held-out error, interval, chance, p, R², in-sample, and the error in diameters."""
+    columns: Forms = {"rung": str} | dict.fromkeys(LADDER, three)
     rows = []
     for rung in direction.rungs.values():
         span, null = rung.interval, rung.null
@@ -143,6 +141,7 @@ def ladder_table(direction: Direction, name: str) -> Table:
                 null and null.mean,
                 null and Cell(p_value(null.p_value, null.smallest_p), null.p_value),
                 rung.explained,
+                rung.in_sample.mean,
                 rung.in_diameters.held_out.mean,
             )
         )
@@ -154,7 +153,9 @@ def _brackets(low: float, high: float, digits: int = 4) -> str:
     return f"[{fixed(low, digits)}, {fixed(high, digits)}]"
 
 
-def _ladder_figure(direction: Direction) -> Figure:
+def _ladder_figure(result: Comparison) -> Figure:
+    """The errors from 0 to chance: what lies left of chance and near the best rung suffices."""
+    direction, verdict = result.forward, result.verdict.rung
     rows = []
     for rung in direction.rungs.values():
         held, inside, span, null = rung.held_out.mean, rung.in_sample.mean, rung.interval, rung.null
@@ -166,26 +167,43 @@ def _ladder_figure(direction: Direction) -> Figure:
         rows.append(
             IntervalRow(
                 rung_name(rung.name),
-                colour(rung.name),
+                "accent" if rung.name == verdict else "s0",
                 held,
                 None if span is None else (span.low, span.high),
                 inside,
                 None if null is None else (null.low, null.mean, null.high),
-                strong=rung.name == direction.verdict.rung,
+                strong=rung.name == verdict,
                 labels=labels,
-                printed=fixed(held),
+                printed=three(held),
+                key=rung.name,
             )
         )
     told = "; ".join(f"{row.name}: {', '.join(label for label in row.labels if label)}" for row in rows)
-    marks = {"dot": "held out", "whisker": INTERVAL, "ring": "in-sample", "tick": "chance"}
+    errors = [rung.held_out.mean for rung in direction.rungs.values()]
+    nulls = [rung.null.high for rung in direction.rungs.values() if rung.null is not None]
+    tolerance, best = float(result.settings.get("tolerance", TOLERANCE)), min(errors)
+    marks = {"dot": "held-out error", "whisker": INTERVAL, "ring": "in-sample", "tick": "chance, 5% to 95%"}
+    marks |= {"zone": "chance zone"} if nulls else {}
+    within = f"within {compact(tolerance)} of the best rung"
     return Figure(
         "ladder-figure",
-        "Mean error of each rung",
-        "A rung counts only if its interval lies left of chance, which is what shuffled rows give (mean, 5 to 95 %), "
-        "and left of 1, the error of predicting the mean.",
-        f"Mean errors in mean distances of {direction.target} to its mean. {told}.",
-        Intervals(tuple(rows), "mean error; 1 is no better than the mean"),
-        legend=tuple(Key(mark, "", words) for mark, words in marks.items()),
+        "The ladder: held-out error of each rung",
+        "The verdict is the first rung whose interval ends left of the chance zone and of 1, and whose error is, by "
+        f"its interval, {within}. Choose a rung, and the figures below show it.",
+        f"Held-out errors in mean distances of {direction.target} to its mean. {told}.",
+        Intervals(
+            tuple(rows),
+            f"held-out error, mean distances of {direction.target} to its mean",
+            end=max(1.12 * max(nulls), 1.04 * best) if nulls else None,
+            zone=bool(nulls),
+            tolerance=(best, best + tolerance),
+            chosen=result.figures.scatter.rung,
+        ),
+        legend=(
+            *((Key("dot", "accent", f"verdict: {rung_name(verdict)}"),) if verdict else ()),
+            *(Key(mark, "s0" if mark == "dot" else "", words) for mark, words in marks.items()),
+            Key("tolerance", "", within),
+        ),
     )
 
 
@@ -193,7 +211,7 @@ def _statistics(direction: Direction) -> Table:
     """Every statistic of every rung, held out and in-sample; the last column in the target's own units."""
     rungs = direction.rungs.values()
     levels = next(iter(rungs)).held_out.quantiles
-    numbers = ("mean", "RMS", *(f"{100 * float(level):g} %" for level in levels), "worst")
+    numbers = ("mean", "RMS", *(f"{100 * float(level):g}%" for level in levels), "worst")
     columns: Forms = {"rung": str, "rows": str} | dict.fromkeys(numbers, fixed)
     columns = {**columns, "mean, raw units": partial(compact, digits=5)}
     rows = [
@@ -283,158 +301,6 @@ def _worst_rows(group: str, bracket: WorstCase) -> Table:
     return Table.of(f"worst-rows-{group.replace('_', '-')}", title, columns, rows, folded=group != "rigid")
 
 
-# Rows and dimensions
-
-
-def _alignment(result: Comparison) -> Section:
-    """Two panels on the target's principal plane, with common axes, and their coordinates."""
-    data = result.figures.scatter
-    clouds = {"target": data.target, "before": data.before, "after": data.after}
-    said = (
-        f"Both sides on the principal plane of {result.target.name}, in its diameters; a thin line joins the two "
-        "points of a row."
-    )
-    columns: Forms = {"row": str} | dict.fromkeys((f"{name}, axis {axis}" for name in clouds for axis in (1, 2)), three)
-    points = zip(*(cloud.tolist() for cloud in clouds.values()), strict=True)
-    rows = [(row, *(part for point in each for part in point)) for row, each in zip(data.rows, points, strict=True)]
-    panels = (
-        _panel("before", "centred, at the same size", result),
-        _panel("after", f"mapped by the {rung_name(data.rung)} rung", result),
-    )
-    parts = (Prose((said,)), Row(panels), Table.of("scatter", "Coordinates", columns, rows, folded=True))
-    return Section("alignment", "Before and after alignment", parts)
-
-
-def _panel(name: str, how: str, result: Comparison) -> Figure:
-    data, source, target = result.figures.scatter, result.source.name, result.target.name
-    mapped, there = ([(x, y) for x, y in cloud.tolist()] for cloud in (getattr(data, name), data.target))
-    gaps = [math.dist(one, other) for one, other in zip(mapped, there, strict=True)]
-    labels = tuple(f"row {row}: {three(gap)} from its partner here" for row, gap in zip(data.rows, gaps, strict=True))
-    chart = Scatter(
-        Cloud(target, "s2", tuple(there), labels, hollow=True),
-        Cloud(f"{source}, {name}", "s1", tuple(mapped), labels),
-        _bounds(data),
-        (f"axis 1 ({percent(data.explained[0])} of variance)", f"axis 2 ({percent(data.explained[1])} of variance)"),
-    )
-    return Figure(
-        f"{name}-figure",
-        f"{name.capitalize()}: {how}",
-        "",
-        f"{len(mapped)} rows of {source}, {how}, beside {target}. Here partners are "
-        f"{three(sum(gaps) / len(gaps))} diameters apart on average.",
-        chart,
-        narrow=True,
-        legend=(Key("dot", "s2", target), Key("dot", "s1", source)),
-    )
-
-
-def _bounds(data: Plane) -> tuple[float, float, float, float]:
-    x, y = zip(*data.target.tolist(), *data.before.tolist(), *data.after.tolist(), strict=True)
-    return min(x), max(x), min(y), max(y)
-
-
-def _matching(result: Comparison) -> Figure:
-    """Correlations of matched dimensions: a clean diagonal means that single dimensions come back."""
-    data, source, target = result.figures.matching, result.source.name, result.target.name
-    values, diagonal = data.correlations.tolist(), data.correlations.diagonal().tolist()
-    rows, columns = (tuple(map(str, dims)) for dims in (data.target_dims, data.source_dims))
-    strong = f"{sum(abs(value) >= CLEAR for value in diagonal)} of {len(diagonal)}"
-    part = f" Shown are the {data.shown} of largest variance among {data.of}, best match first."
-    part = part if data.of > data.shown else ""
-    titles: Forms = {"target dimension": whole, "source dimension": whole, "correlation": three}
-    matched = zip(data.target_dims.tolist(), data.source_dims.tolist(), diagonal, strict=True)
-    return Figure(
-        "matching-figure",
-        "Matched dimensions",
-        f"Signed correlations of dimensions of {target} with those of {source} matched to them. A clean diagonal means "
-        f"that single dimensions come back; here {strong} exceed {CLEAR} in size.{part}",
-        f"Heat map of correlations. On the diagonal, {strong} matched pairs exceed {CLEAR} in size.",
-        Heatmap(tuple(map(tuple, values)), rows, columns, ("source dimension", "target dimension"), widest=560),
-        table=Table.of("matched-dimensions", "Matched dimensions", titles, matched, folded=True),
-    )
-
-
-def _dimensions(data: Reproducibility, target: str) -> Figure:
-    """Held-out R² of every target dimension, rung by rung."""
-    order = data.order[:MOST_DIMENSIONS].tolist()
-    r2 = {name: values[order].tolist() for name, values in data.r2.items()}
-    lines = tuple(
-        Line(
-            rung_name(name),
-            colour(name),
-            tuple((rank + 1.0, value) for rank, value in enumerate(values)),
-            tuple(f"dimension {dimension}: {three(value)}" for dimension, value in zip(order, values, strict=True)),
-            dotted=True,
-        )
-        for name, values in r2.items()
-    )
-    every = [value for values in r2.values() for value in values]
-    lowest = math.floor(10 * max(LOWEST_R2, min(0.0, *every))) / 10
-    below = sum(value < LOWEST_R2 for value in every)
-    cut = f" Those below {fixed(LOWEST_R2, 1)} ({below}) are drawn at the edge." if below else ""
-    rest = (
-        f" The first {count(len(order))} of {count(len(data.order))} are shown." if len(order) < len(data.order) else ""
-    )
-    told = "; ".join(f"{rung_name(name)}: {_typical(values)}" for name, values in r2.items())
-    few = len(order) <= FEW
-    what = "dimension" if few else "rank of the dimension"
-    axes = (f"{what}, best first by {rung_name(data.reference)}", "held-out R²")
-    ticks = tuple((rank + 1.0, str(dimension)) for rank, dimension in enumerate(order)) if few else ()
-    columns: Forms = {"target dimension": whole} | dict.fromkeys(map(rung_name, r2), three)
-    rows = zip(order, *r2.values(), strict=True)
-    return Figure(
-        "dimensions-figure",
-        "Reproducibility of each dimension",
-        f"The share of the variance of each dimension of {target} that a map predicts on rows it has not seen. "
-        f"One is perfect; zero is no better than the mean.{cut}{rest}",
-        f"Held-out R squared of {len(order)} dimensions. {told}.",
-        Lines(lines, axes, y_range=(lowest, 1.0), ticks=ticks),
-        table=Table.of("dimensions", "Held-out R² of each dimension", columns, rows, folded=True),
-    )
-
-
-def _typical(values: Sequence[float]) -> str:
-    ordered = sorted(values)
-    middle, least, greatest = (fixed(ordered[place], 2) for place in (len(ordered) // 2, 0, -1))
-    return f"median {middle}, least {least}, greatest {greatest}"
-
-
-def _residuals(result: Comparison) -> Figure:
-    """How the held-out errors of single rows are distributed."""
-    data = result.figures.residuals
-    bins = list(pairwise(data.edges.tolist()))
-    spans = [f"{three(low)} to {three(high)}" for low, high in bins]
-    counts = {name: each.tolist() for name, each in data.counts.items()}
-    lines = tuple(
-        Line(
-            rung_name(name),
-            colour(name),
-            tuple(((low + high) / 2, float(value)) for (low, high), value in zip(bins, values, strict=True)),
-            tuple(f"{compact(value)} rows at {span}" for value, span in zip(values, spans, strict=True)),
-        )
-        for name, values in counts.items()
-    )
-    modes = "; ".join(
-        f"{rung_name(name)}: most rows at {spans[values.index(max(values))]}" for name, values in counts.items()
-    )
-    columns: Forms = {"error from": fixed, "to": fixed} | dict.fromkeys(map(rung_name, counts), compact)
-    rows = [(*ends, *values) for ends, *values in zip(bins, *counts.values(), strict=True)]
-    chance = tuple((colour(name), mean) for name, mean in data.null_mean.items())
-    axes = ("error of a row, mean distances to the mean", "rows")
-    return Figure(
-        "residuals-figure",
-        "Distribution of held-out errors",
-        "A long tail means that a few rows carry the error; a shift of the whole outline, that all do.",
-        f"Histogram of held-out errors. {modes}.",
-        Histogram(tuple(data.edges.tolist()), lines, axes, chance),
-        legend=(
-            *legend_of(list(counts), "line"),
-            *((Key("chance", "", "mean under shuffled rows"),) if chance else ()),
-        ),
-        table=Table.of("residuals", "Rows in each bin", columns, rows, folded=True),
-    )
-
-
 # The sides
 
 
@@ -491,44 +357,3 @@ def _spectrum(sides: dict[str, Side]) -> Figure:
 def _cell(values: Sequence[float]) -> Cell:
     """The one value, where a side has as many."""
     return Cell(compact(values[0]), values[0]) if values else Cell(MISSING)
-
-
-# Inside a notebook: inline styles only, colours are left to it, light or dark
-
-TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums;margin:0 0 .75em"
-CELL = "padding:.3em .8em;border-bottom:1px solid rgba(128,128,128,.35);background:none;text-align:"
-
-
-def snippet(result: Comparison) -> str:
-    """HTML for one cell's output."""
-    source, target = result.source.name, result.target.name
-    unit = f"{source} → {target}: mean error; lower is closer, 1 is no better than the mean of {target}"
-    return cell_output(result, unit, ladder_table(result.forward, "ladder"))
-
-
-def cell_output(result: Comparison | Ensemble | LayerComparison, unit: str, table: Table) -> str:
-    """The verdict, a table with its unit, and the caveats."""
-    rows = [[(column.title, False) for column in table.columns]]
-    rows += [[(cell.text, row[0].strong) for cell in row] for row in table.rows]
-    body = Markup("").join(
-        Markup("<tr>{}</tr>").format(
-            Markup("").join(
-                _notebook_cell("td" if place else "th", text, column.numeric, strong)
-                for (text, strong), column in zip(row, table.columns, strict=True)
-            )
-        )
-        for place, row in enumerate(rows)
-    )
-    note = Markup('<p style="margin:0 0 .4em;opacity:.75">note: {}</p>')
-    return str(
-        Markup(
-            '<div style="max-width:60em"><p style="margin:0 0 .5em;font-size:1.1em;font-weight:600">{}</p>'
-            '<p style="margin:0 0 .3em;opacity:.75">{}</p>'
-            '<table style="{}">{}</table>{}</div>'
-        ).format(result.verdict.sentence, unit, TABLE, body, Markup("").join(map(note.format, result.caveats)))
-    )
-
-
-def _notebook_cell(element: str, text: str, numeric: bool, strong: bool) -> Markup:
-    style = CELL + ("right" if numeric else "left") + (";font-weight:700" if strong else "")
-    return Markup('<{0} style="{1}">{2}</{0}>').format(Markup(element), style, text)

@@ -1,4 +1,4 @@
-"""Recurrence: single dimensions and independent components that come back from run to run."""
+"""Recurrence: single dimensions and independent components that are reproducible across runs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from ..alignment.base import match_components, match_signed, padded
 from ..moments import JointMoments
 from ..representation import Array
+from ..results import Record
 from .fits import UnmixedSide
 
 RECURS = 0.8
@@ -18,10 +19,10 @@ RECURS = 0.8
 
 
 @dataclass(frozen=True, eq=False)
-class Dimensions:
-    """How well every dimension of one run comes back in the others.
+class Dimensions(Record):
+    """Reproducibility of every dimension of one run in the others.
 
-    ``r2`` is the mean over the other runs of the held-out R² when predicted linearly from each (None without the linear
+    ``r2`` is the mean over the other runs of the held-out R² of a linear prediction from each (None without the linear
     rung); ``correlation`` the mean absolute correlation with the dimension matched to it by signed permutation on all
     rows, 0 where a narrower run has none left.
     """
@@ -31,11 +32,11 @@ class Dimensions:
 
 
 @dataclass(frozen=True, eq=False)
-class RunComponents:
+class RunComponents(Record):
     """The independent components of one run in the others.
 
-    ``score`` is the mean absolute correlation with the components matched to them, 0 where there is none; ``runs`` in
-    how many runs they are found, their own among them; ``gaussian`` which cannot be told from Gaussian noise.
+    ``score`` is the mean absolute correlation with the matched components, 0 where there is none; ``runs`` the number
+    of runs in which they are found, including their own; ``gaussian`` marks those indistinguishable from Gaussian.
     """
 
     score: Array
@@ -45,7 +46,7 @@ class RunComponents:
 
 @dataclass(frozen=True)
 class Family:
-    """One component as several runs found it: ``members`` are (run, component), at most one a run.
+    """One component as found in several runs: ``members`` are (run, component), at most one per run.
 
     ``score`` is the mean absolute correlation of two members.
     """
@@ -55,7 +56,7 @@ class Family:
 
     @property
     def runs(self) -> int:
-        """In how many runs it was found."""
+        """The number of runs in which it was found."""
         return len(self.members)
 
     def to_dict(self) -> dict[str, Any]:
@@ -64,15 +65,15 @@ class Family:
 
 
 @dataclass(frozen=True, eq=False)
-class Components:
-    """Which independent components recur, run by run and as families across runs, the widest spread first."""
+class Components(Record):
+    """Recurring independent components, per run and as families across runs, most widespread first."""
 
     by_run: tuple[RunComponents, ...]
     families: tuple[Family, ...]
     threshold: float
 
     def recurring(self, runs: int) -> int:
-        """How many families are found in at least so many runs."""
+        """The number of families found in at least this many runs."""
         return sum(family.runs >= runs for family in self.families)
 
 
@@ -102,7 +103,7 @@ def _mean_r2(errors: Array, spread: Array, run: int) -> Array:
 
 
 def components_of(total: JointMoments, unmixed: Sequence[UnmixedSide]) -> Components:
-    """Match the components of every two runs from their cross-moments, and gather what recurs."""
+    """Match the components of every two runs from their cross-moments, and collect recurring ones."""
     count = len(unmixed)
     sizes = [len(side.whole.components) for side in unmixed]
     matched = [np.zeros((count, size)) for size in sizes]
@@ -134,7 +135,7 @@ def components_of(total: JointMoments, unmixed: Sequence[UnmixedSide]) -> Compon
 def _families(
     matched: list[Array], partner: list[Array], correlations: dict[tuple[int, int], Array]
 ) -> tuple[Family, ...]:
-    """Greedily: the component that is matched best founds a family, and its matches that are still free join."""
+    """Greedy families: the best-matched component starts a family, and its unassigned matches join."""
     ranked = sorted(
         ((run, k) for run, table in enumerate(matched) for k in range(table.shape[1])),
         key=lambda member: -float(matched[member[0]][:, member[1]].sum()),

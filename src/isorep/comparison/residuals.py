@@ -110,7 +110,7 @@ class _Linear:
 
 def _only_entries(matrix: Array) -> Array | None:
     """For a matrix with at most one entry per column the row of that entry; otherwise None."""
-    if np.count_nonzero(matrix[:, 0]) > 1:  # the usual dense case, told at once
+    if np.count_nonzero(matrix[:, 0]) > 1:  # the usual dense case, found at once
         return None
     nonzero = matrix != 0
     return np.argmax(nonzero, axis=0) if nonzero.sum(axis=0).max(initial=0) <= 1 else None
@@ -151,7 +151,7 @@ class Residuals:
 
     ``radii`` are the rows' distances from the mean, of source and target. ``spread_by_fit`` is, for rungs with several
     maps per part, the variance of a part's mean error over those maps, per direction. ``pulls`` holds what the
-    influence of single rows on fitted maps is computed from, for the rungs it was asked for.
+    influence of single rows on fitted maps is computed from, for the requested rungs.
     """
 
     rungs: dict[str, Array]
@@ -313,7 +313,7 @@ def _add_sums(pulls: dict[str, Pulls], by_map: dict[str, Array], sums: Told) -> 
 def _merged_sums(
     parts: list[tuple[dict[str, Pulls], dict[str, Array]]],
 ) -> tuple[dict[str, Pulls], dict[str, Array]]:
-    """The sums of several chunks; what other tasks gave is left as it is, as it may be asked for again."""
+    """The sums of several chunks; inputs stay unchanged, because Dask may use them again."""
     all_pulls, tables = zip(*parts, strict=True)
 
     def summed(name: str, kind: str) -> tuple[Array, Array]:
@@ -337,12 +337,12 @@ def _pulled(x: Array, y: Array, errors: tuple[Array, Array], norms: Array, kept:
     return [both[0][0], both[1][0], both[0][1], both[1][1]]
 
 
-LEAST_GAP = 0.1  # share of the permutation's error that rigid must remove for an efficiency to mean anything
-BEYOND = 1.005  # prints as more than 100 %
+LEAST_GAP = 0.1  # share of the permutation's error that rigid must remove for the efficiency to be meaningful
+BEYOND = 1.005  # prints as more than 100%
 
 
 def ica_efficiency(permutation: float, rigid: float, ica: float) -> float | None:
-    """The share of the error between signed permutation and rigid alignment that ICA removes without pairs.
+    """ICA efficiency: the share of the gap between signed permutation and rigid that ICA closes without pairs.
 
     (perm - ica)/(perm - rigid): it may be negative or exceed one, and is undefined where rigid alignment does not
     improve on the permutation.
@@ -358,19 +358,19 @@ def ica_efficiency(permutation: float, rigid: float, ica: float) -> float | None
 
 
 def told_efficiency(permutation: float, rigid: float, ica: float) -> float | None:
-    """The efficiency, or None where rigid improves on the permutation so little that it is a ratio of noise."""
+    """The efficiency, or None where rigid hardly improves on the permutation, so that it would be a ratio of noise."""
     return ica_efficiency(permutation, rigid, ica) if permutation - rigid >= LEAST_GAP * permutation else None
 
 
 def efficiency_sentence(efficiency: float) -> str:
-    """What an efficiency says; ICA is no rigid motion, and so not bound by what rigid reaches."""
+    """An efficiency in words; ICA is not a rigid motion, so that it can do better than rigid."""
     if efficiency > BEYOND:
         said = (
-            "ICA leaves less than rigid, so that this is no share; it brings every component to unit variance, and so "
-            "undoes stretches that no rigid motion can"
+            "ICA has a smaller error than rigid, so this is not a share; it scales every component to unit variance, "
+            "which can undo stretches that a rigid motion cannot"
         )
     elif efficiency < 0:
-        said = "ICA leaves more than signed permutation, so that it closes nothing of the gap to rigid"
+        said = "ICA has a larger error than signed permutation and closes none of the gap to rigid"
     else:
         said = "the share of the gap between signed permutation and rigid that ICA closes; pairs only match components"
     return f"ICA efficiency {efficiency:.0%}: {said}"

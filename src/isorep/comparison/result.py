@@ -1,16 +1,20 @@
-"""Result of a comparison, as small frozen records that print, tabulate and serialise themselves."""
+"""Result of a comparison: frozen records with printing, tables and JSON."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..alignment.base import Error
 from ..pairs import Side
 from ..resampling import Interval, Null
-from ..results import ResultRecord, aligned, plain
+from ..results import Record, ResultRecord, aligned, decimals, plain, told
 from .diameter import Diameter
 from .figures import Figures
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 UNIT = (
     "mean distances of the target's rows to their mean: 1 is no better than predicting the mean, lower is closer; "
@@ -19,7 +23,7 @@ UNIT = (
 
 
 @dataclass(frozen=True)
-class Rung:
+class Rung(Record):
     """One rung of the ladder in one direction.
 
     Attributes
@@ -27,17 +31,17 @@ class Rung:
     held_out, in_sample : Error
         In mean distances of the target's rows to their mean: 1 is no better than predicting the mean.
     interval : Interval or None
-        For the held-out mean, as a ratio to that distance.
+        The 95% interval of the held-out mean, in the same unit.
     excess, over_linear : Interval or None
-        For how much the held-out mean exceeds that of the best rung, and of the linear one, rows paired.
+        Intervals of the excess over the best rung's held-out mean, and over the linear one's, rows paired.
     null : Null or None
         The held-out mean under shuffled pairings, in the same unit.
     median : float
-        The median held-out error in median distances to the mean: what few rows cannot set.
+        The median held-out error in median distances to the mean, which is robust to few outlying rows.
     unit, diameter : float
         The mean distance to the mean and the diameter of the target, in its own units.
     explained : float or None
-        The held-out R²: the share of the target's variance that the rung explains, negative where it does worse than
+        The held-out R²: the share of the target's variance that the rung explains; negative where it is worse than
         the mean.
     """
 
@@ -60,7 +64,7 @@ class Rung:
 
     @property
     def below_null(self) -> bool | None:
-        """Whether the held-out interval lies below what shuffled pairings give; None without a null."""
+        """Whether the held-out interval lies below chance (the 5th percentile of the null); None without a null."""
         return None if self.null is None else bool(self.upper < self.null.low)
 
     @property
@@ -99,9 +103,9 @@ class Rung:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer: the smallest rung that explains the pair, or None, and a sentence that says why.
+    """Verdict: the smallest rung that explains the pair, or None, and a sentence with the reason.
 
-    ``qualified`` says why the rung is not the whole answer: what decides the numbers, and what is left without it.
+    ``qualified`` is a caution, where few rows or dimensions decide the numbers and the verdict without them differs.
     """
 
     rung: str | None
@@ -114,7 +118,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class View:
-    """The same ladder on rows that were changed to see what decides: outlying rows left out, or columns standardised.
+    """Sensitivity check: the same ladder without outlying rows, or with standardised columns or directions.
 
     ``errors`` are held-out means of every rung, ``explained`` their R², of the source mapped onto the target.
     """
@@ -128,7 +132,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Direction:
+class Direction(Record):
     """The ladder from one side onto the other.
 
     ``baseline`` is the mean distance of the target's rows to their mean, the unit of all errors, in diameters.
@@ -150,6 +154,29 @@ class Direction:
         """The fields, and the unit in words."""
         return {**vars(self), "unit": UNIT}
 
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per rung: held-out error with interval, chance level, p-value and R², then other units."""
+        return [
+            {
+                "rung": name,
+                "error": rung.held_out.mean,
+                "low": rung.interval.low if rung.interval else None,
+                "high": rung.interval.high if rung.interval else None,
+                "chance": rung.null.mean if rung.null else None,
+                "p_value": rung.null.p_value if rung.null else None,
+                "r2": rung.explained,
+                "in_sample": rung.in_sample.mean,
+                "diameters": rung.in_diameters.held_out.mean,
+            }
+            for name, rung in self.rungs.items()
+        ]
+
+    def plot_ladder(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The ladder of this direction; see :meth:`Comparison.plot_ladder`."""
+        from .plots import ladder
+
+        return ladder(ax, self, width)
+
 
 @dataclass(frozen=True)
 class Comparison(ResultRecord):
@@ -162,20 +189,20 @@ class Comparison(ResultRecord):
     reverse : Direction
         The same with the target mapped onto the source.
     diameter : Diameter
-        Of the target: the unit of published tables.
+        Diameter of the target, the unit of published tables.
     views : tuple of View
-        The ladder without what decides the numbers, where few rows or few dimensions do.
+        Sensitivity checks: the ladder without the few rows, or few dimensions, that decide the numbers.
     ica_efficiency : float or None
     verdict : Verdict
     caveats : tuple of str
-        What to keep in mind about these numbers.
+        Limits of these numbers, most important first.
     worst_case : dict or None
-        ``rigid`` and ``rigid_with_scale``: the largest error bracketed from both sides, in diameters of the target;
-        ``sample``: what the largest held-out error can claim about new examples. None where it was not asked for.
+        ``rigid`` and ``rigid_with_scale``: lower and upper bounds on the largest error, in diameters of the target;
+        ``sample``: a bound for new examples from the largest held-out error. None if not computed.
     left_out : tuple of str
-        What there was no time for, where a time limit was set or the run was stopped.
+        Parts that were skipped because of a time limit or because the run was stopped.
     seconds : dict of str to float
-        How long every stage took.
+        Run time of every stage.
     figures : Figures
         The data behind the figures of a report.
     """
@@ -206,7 +233,7 @@ class Comparison(ResultRecord):
 
     @property
     def ica_efficiency(self) -> float | None:
-        """From held-out errors; see :func:`isorep.comparison.ica_efficiency`."""
+        """ICA efficiency from held-out errors; see :func:`isorep.comparison.ica_efficiency`."""
         return self.forward.ica_efficiency
 
     @property
@@ -214,38 +241,69 @@ class Comparison(ResultRecord):
         """The verdict on the source mapped onto the target."""
         return self.forward.verdict
 
-    def table(self) -> str:
-        """The ladder as text: held-out mean error with interval, chance level and p-value, R², then other units."""
-        return ladder_table(self.forward)
+    def table(self, width: float | None = None) -> str:
+        """The ladder as text: held-out error with interval, chance level, p-value and R², the verdict's rung marked.
+
+        The in-sample error and the held-out one in diameters follow where the terminal, or ``width``, has room.
+        """
+        return ladder_table(self.forward, width)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
         return super().to_dict() | {"verdict": plain(self.verdict)}
 
-    def plot(self) -> Any:
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per rung of the source mapped onto the target; ``result.reverse.to_frame()`` has the reverse."""
+        return self.forward.frame_rows()
+
+    def plot_ladder(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The ladder: held-out error of every rung with its interval, its chance level and its error in sample.
+
+        The rung of the verdict stands out. Errors beyond 2 stand at the end of the axis, with their number.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new pyplot figure.
+        width : {"single", "double"}
+            Of a new figure: one column of a page (3.35 inches) or two (6.9 inches).
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Examples
+        --------
+        >>> import numpy as np, isorep
+        >>> from matplotlib.figure import Figure
+        >>> X = np.random.default_rng(0).laplace(size=(100, 2))
+        >>> axes = isorep.compare(X, X @ [[0, 1], [1, 0]], n_null=20).plot_ladder(ax=Figure().subplots())
+        >>> [label.get_text() for label in axes.get_yticklabels()]
+        ['identity', 'signed permutation', 'rigid', 'linear', 'ICA']
+        """
+        return self.forward.plot_ladder(ax, width=width)
+
+    def plot(self) -> Figure:
         """The main figures as one matplotlib ``Figure``, for papers; needs the extra ``plot``."""
         from .plots import plot
 
         return plot(self)
 
-    def _repr_html_(self) -> str:
-        from .page import snippet
-
-        return snippet(self)
-
     def __str__(self) -> str:
-        parts = [self.table(), "", str(self.verdict)]
-        parts += [f"note: {caveat}" for caveat in self.caveats]
-        return "\n".join(parts)
+        mark = "" if self.verdict.rung is None else f"\n{MARKED}"
+        return told(self.verdict, f"{self.table()}{mark}", notes=self.caveats)
 
 
-def ladder_table(direction: Direction) -> str:
+MARKED = "> marks the verdict: the smallest rung that suffices."
+
+
+def ladder_table(direction: Direction, width: float | None = None) -> str:
     """The ladder as aligned text; the last column in diameters of the target."""
-    rows = [("rung", "held-out error", "95 % interval", "chance", "p", "R2", "in-sample", "diameters")]
+    rows = [("rung", "held-out\nerror", "95% interval", "chance", "p", "R²", "in-sample", "diameters")]
     for name, rung in direction.rungs.items():
         interval = f"[{rung.interval.low:.4f}, {rung.interval.high:.4f}]" if rung.interval else "-"
-        chance, p = (f"{rung.null.mean:.4f}", rung.null.p_text) if rung.null else ("-", "-")
-        explained = "-" if rung.explained is None else f"{rung.explained:.3f}"
-        inside, diameters = f"{rung.in_sample.mean:.4f}", f"{rung.in_diameters.held_out.mean:.4f}"
-        rows.append((name, f"{rung.held_out.mean:.4f}", interval, chance, p, explained, inside, diameters))
-    return aligned(rows)
+        chance, p = (decimals(rung.null.mean), rung.null.p_text) if rung.null else ("-", "-")
+        errors = (decimals(rung.in_sample.mean), decimals(rung.in_diameters.held_out.mean))
+        rows.append((name, decimals(rung.held_out.mean), interval, chance, p, decimals(rung.explained, 3), *errors))
+    marked = filter(None, [direction.verdict.rung])
+    return aligned(rows, marked=[*marked], optional=("diameters", "in-sample"), width=width)

@@ -13,11 +13,12 @@ so that they can be the verdict only where least squares fails.
 from __future__ import annotations
 
 from ..report.charts import PHRASES
+from ..results import decimals, significant
 from .result import Rung, Verdict
 
 TOLERANCE = 0.03  # mean distances to the mean
 FOUND = 0.05  # p-value up to which a relation is found, though it may explain nothing for sure
-PARTLY = 0.5  # error above which two sides agree in part only; the rung is the same
+AGREES, PARTLY = 0.8, 0.5  # least R² and largest error of two sides that agree; otherwise they are partly related
 WITHOUT_LINEAR = "No verdict: the rule compares every rung with the best one, and the linear rung was left out."
 WITHOUT_NULL = "No verdict: no shuffled pairings were drawn, so that chance cannot be ruled out."
 
@@ -60,15 +61,13 @@ def best_rung(rungs: dict[str, Rung]) -> str:
 
 
 def _sentence(rung: Rung, source: str, target: str) -> str:
-    left = f"{left_over(rung.held_out.mean, rung.explained)} ({_chance(rung)})"
-    if rung.held_out.mean <= PARTLY:
-        return f"{source} and {target} agree {PHRASES[rung.name]}. What is left is {left}."
-    return f"{source} and {target} agree in part only, {PHRASES[rung.name]}. What is left is {left}."
+    said = "agree" if agrees(rung.held_out.mean, rung.explained) else "are partly related,"
+    error = error_text(rung.held_out.mean, rung.explained)
+    return f"{source} and {target} {said} {PHRASES[rung.name]}. {error} ({_chance(rung)})."
 
 
 def _unexplained(best: Rung, source: str, target: str) -> str:
     said = f"{source} and {target} are not explained by any rung"
-    left = f"{left_over(best.held_out.mean, best.explained)} ({_chance(best)})"
     if not best.below_null:
         found = best.null is not None and best.null.p_value <= FOUND
         few = best.null is not None and best.null.smallest_p > FOUND
@@ -78,19 +77,23 @@ def _unexplained(best: Rung, source: str, target: str) -> str:
         what = "may be no better than predicting the mean, by its interval"
     else:
         what = "is no better than predicting the mean"
-    return f"{said}: the best one, {best.name}, {what}. It leaves {left}."
+    error = error_text(best.held_out.mean, best.explained)
+    return f"{said}: the best one, {best.name}, {what}. {error} ({_chance(best)})."
 
 
-def left_over(error: float, explained: float | None) -> str:
-    """A held-out error in words, with R² where both tell the same story."""
-    said = f"a held-out error of {error:.3f} mean distances to the mean"
-    if explained is None or abs(1 - error**2 - explained) > 0.3:  # few rows set one of the two
-        return said
-    return f"{said}, R² {round(explained, 2) + 0.0:.2f}"  # no minus zero
+def agrees(error: float, explained: float | None) -> bool:
+    """Whether a rung leaves so little that two sides agree: less than a fifth of the variance, and a small error."""
+    return error <= PARTLY and (explained is None or explained >= AGREES)
+
+
+def error_text(error: float, explained: float | None) -> str:
+    """A held-out error in words, with R² where it is known; where few rows set either, the two differ much."""
+    r2 = "" if explained is None else f", R² {decimals(explained, 3)}"
+    return f"Held-out error: {significant(error)} mean distances to the mean{r2}"
 
 
 def _chance(rung: Rung) -> str:
-    return "no chance level" if rung.null is None else f"chance {rung.null.mean:.3f}, p {rung.null.p_text}"
+    return "no chance level" if rung.null is None else f"chance {significant(rung.null.mean)}, p {rung.null.p_text}"
 
 
 def _excess(rung: Rung, best: Rung) -> float:

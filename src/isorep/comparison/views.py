@@ -1,7 +1,7 @@
-"""Views of a pair: the ladder again without few outlying rows, or with all dimensions at one scale.
+"""Sensitivity views of a pair: the ladder without few outlying rows, or with all dimensions at unit variance.
 
-Errors are distances, so that a few rows far out, or a few dimensions with most of the variance, can set all of them.
-Where that is so, the same ladder is climbed without those rows, or after standardising, and both answers are told.
+Errors are distances, so a few outlying rows, or a few dimensions with most of the variance, can set all of them. In
+that case the ladder is repeated without those rows, or after standardising, and both results are reported.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from .fits import RUNGS
 from .ladder import Design, Ladder, chance, climb, diameters, directions, measure, side_of
 from .result import Comparison, Verdict, View
 
-FEW_ROWS = 0.02  # share of rows with half of the variance, from which on they are left out to see what is left
-FEW_DIRECTIONS = 0.05  # share of the dimensions that carry 90 % of the variance, from which on they dominate
+FEW_ROWS = 0.02  # share of rows with half of the variance, below which the ladder is repeated without them
+FEW_DIRECTIONS = 0.05  # share of the dimensions that carry 90% of the variance, below which they dominate
 _ROWS = 20_000
 _SHUFFLES = 40
 
 
 def views_of(ladder: Ladder, result: Comparison, tolerance: float, seed: int) -> tuple[View, ...]:
-    """Every view that these data call for; none for most."""
+    """The views that these data require; usually none."""
     found = []
     outlying = outlying_rows(ladder.residuals.radii)
     if outlying.any() and ladder.design.pair.n - int(outlying.sum()) >= 10 * ladder.design.n_folds:
@@ -34,7 +34,7 @@ def views_of(ladder: Ladder, result: Comparison, tolerance: float, seed: int) ->
     sides = dominated((result.source, result.target))
     if sides:
         sums = ((result.source, ladder.moments.total.xx), (result.target, ladder.moments.total.yy))
-        # Standardising columns undoes a rotation, so that it is asked only of sides that columns dominate.
+        # Standardising columns can hide a rotation, so it is done only where single columns dominate.
         if few_columns([each for side, each in sums if side in sides]):
             said, bases = "with all columns at unit variance", [_standardiser(ladder, side) for side in range(2)]
         elif ladder.design.pair.n >= 5 * max(result.source.columns, result.target.columns):
@@ -49,7 +49,7 @@ def views_of(ladder: Ladder, result: Comparison, tolerance: float, seed: int) ->
 
 
 def dominated(sides: Sequence[Side]) -> list[Side]:
-    """The sides of which few directions carry most of the variance."""
+    """The sides in which few directions carry most of the variance."""
     return [
         side
         for side in sides
@@ -72,7 +72,7 @@ def outlying_rows(radii: Array) -> Array:
 
 
 def few_columns(sums: Sequence[Array]) -> bool:
-    """Whether it is single columns, not directions across them, that carry most of the variance."""
+    """Whether single columns, not directions across them, carry most of the variance."""
     for each in sums:
         spread = np.sort(np.diagonal(each))[::-1]
         total = float(spread.sum())
@@ -83,14 +83,14 @@ def few_columns(sums: Sequence[Array]) -> bool:
 
 
 def qualified(verdict: Verdict, views: Sequence[View], reverse: bool = False) -> Verdict:
-    """The verdict with what it hangs on, where a view says something else."""
+    """The verdict, qualified where a view gives a different one."""
     rungs = [(view, view.reverse_rung if reverse else view.rung) for view in views]
     differing = [(view, rung) for view, rung in rungs if _differs(view, rung, verdict.rung)]
     if not differing or verdict.sentence.startswith("No verdict"):
         return verdict
     told = " ".join(
-        f"{view.sentence[0].upper()}{view.sentence[1:]} the answer is another: "
-        f"{'no rung explains them' if rung is None else f'they agree up to the {rung} rung'}."
+        f"{view.sentence[0].upper()}{view.sentence[1:]} the verdict changes: "
+        f"{'no rung suffices' if rung is None else f'the smallest rung that suffices is {rung}'}."
         for view, rung in differing
     )
     what = {"without_outlying_rows": "Few rows decide this.", "at_unit_variance": "Few dimensions decide this."}
@@ -99,7 +99,7 @@ def qualified(verdict: Verdict, views: Sequence[View], reverse: bool = False) ->
 
 
 def _differs(view: View, rung: str | None, told: str | None) -> bool:
-    """Whether a view gives another answer: at unit variance stretches are undone, so that a smaller rung is none."""
+    """Whether a view changes the verdict: unit variance undoes stretches, so a smaller rung there is no change."""
     if rung is None or told is None or view.name != "at_unit_variance":
         return rung != told
     return RUNGS.index(rung) > RUNGS.index(told)
@@ -114,7 +114,7 @@ def _view(
     tolerance: float,
     seed: int,
 ) -> View | None:
-    """The ladder, without ICA, of changed rows."""
+    """The ladder, without ICA, of the modified rows."""
     chosen = np.arange(ladder.design.pair.n) if rows is None else np.flatnonzero(rows)
     rng = np.random.default_rng([seed, 71])
     if len(chosen) > _ROWS:

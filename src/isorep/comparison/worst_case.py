@@ -1,4 +1,4 @@
-r"""Worst case: how far two runs are apart at most, up to rigid motions, bracketed from both sides.
+r"""Worst case: lower and upper bounds on the largest error between two runs, up to rigid motions.
 
 Definition 1 of Nelson et al. (2026) asks for :math:`\inf_T\sup_i\|y_i-Tx_i\|` over isometries :math:`T`. The
 least-squares fit of the ladder is not its minimiser. Two kinds of lower bound hold for every isometry, and every single
@@ -17,30 +17,31 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg
-from scipy.optimize import minimize_scalar
 
 from ..alignment.base import AffineMap, nearest_rotation, orthogonal_map, padded, quick_polar
 from ..errors import InputError
 from ..moments import Moments
 from ..pairs import row_ids
 from ..representation import Array, Matrix, as_representation, match_rows
-from ..rows import NEAR_CELLS, Deadline, block_rows, brought_here, in_chunks, map_rows, one_blas_thread, read_rows
+from ..rows import NEAR_CELLS, Deadline, block_rows, brought_here, in_chunks, map_rows, read_rows
 from ..settings import check_seed
+from ..threads import one_blas_thread
 from .diameter import diameter
 
 CONFIDENCE = 0.95
+_HALVINGS = 40  # of the interval in which the best scale lies
 CLOSE = 1e-3  # relative gap at which the bracket counts as closed
 _ROUNDS = 12
-_EXCHANGED = 256  # rows that the weighted fits begin with, at least
+_EXCHANGED = 256  # fewest rows that the weighted fits begin with
 _NEW_WEIGHT = 0.1
 _FEWEST_STEPS, _MOST_STEPS = 4, 150  # of a round
-_MOST_POWER = 8.0  # of residuals, by which weights are multiplied
+_MOST_POWER = 8.0  # exponent of the residuals that multiply the weights
 _ANCHORS = 128
 _KEPT_PAIRS = 256
 _BUDGET = 4e10  # floating-point operations for the weighted fits of a bracket: some two seconds of one core
-_DEAR = 1e8  # rows x width^2 beyond which brackets share what they find
+_DEAR = 1e8  # rows x width^2 beyond which brackets share their working set
 _WORST_ROWS = 10
-_ROUNDING = 64 * float(np.finfo(np.float64).eps)  # what rounding can make of rows bounds nothing from below
+_ROUNDING = 64 * float(np.finfo(np.float64).eps)  # relative rounding, subtracted from lower bounds
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class WorstRow:
 
 @dataclass(frozen=True)
 class SampleClaim:
-    """What the largest of finitely many errors can claim about new examples."""
+    """Bound for new examples from the largest of finitely many errors."""
 
     rows: int
     sup: float
@@ -87,12 +88,12 @@ class WorstCase:
 
     @property
     def closed(self) -> bool:
-        """Whether the bracket is as good as an exact answer."""
+        """Whether the two bounds agree to a relative gap of 0.001."""
         return self.upper <= self.lower * (1 + 2 * CLOSE)
 
 
 def worst_case(source: Any, target: Any, *, scale: bool = False, random_state: int = 0) -> WorstCase:
-    r"""Bracket the smallest possible largest error of a rigid alignment.
+    r"""Compute lower and upper bounds on the largest error of the best rigid alignment (minimax).
 
     Parameters
     ----------
@@ -101,12 +102,12 @@ def worst_case(source: Any, target: Any, *, scale: bool = False, random_state: i
     scale : bool
         Allow one global scale, as the ladder's rigid rung does. Definition 1 and Theorem 1 are about ``scale=False``.
     random_state : int
-        Seed of the rows whose distances are compared.
+        Seed of the rows whose distances are compared; default 0.
 
     Returns
     -------
     WorstCase
-        In the target's own units.
+        Bounds in the target's own units.
 
     Examples
     --------
@@ -144,8 +145,8 @@ def certify(
 ) -> list[WorstCase]:
     """The certificates without or with a scale, from rows and their moments; errors divided by ``unit``.
 
-    Where work is dear, the next begins with what one has found out about the rows that matter. After a deadline
-    brackets stay as wide as they are, which is valid whatever they are.
+    For large inputs, the second certificate starts from the working set of the first. After a deadline the brackets
+    stay as wide as they are; they remain valid.
     """
     until = deadline or Deadline()
     x, y = brought_here(x, NEAR_CELLS), brought_here(y, NEAR_CELLS)
@@ -193,7 +194,7 @@ def certify(
 
 
 def sample_claim(norms: Array, units: int) -> SampleClaim:
-    """What the largest of ``units`` independent errors of a fixed map says about new examples.
+    """Bound for new examples from the largest of ``units`` independent errors of a fixed map.
 
     With confidence :math:`1-\\alpha` new examples exceed it with probability at most :math:`1-\\alpha^{1/N}`.
     """
@@ -205,22 +206,22 @@ def sample_claim(norms: Array, units: int) -> SampleClaim:
         confidence=CONFIDENCE,
         quantile=quantile,
         sentence=(
-            f"With {CONFIDENCE:.0%} confidence a new example exceeds the largest held-out error with a probability of "
-            f"at most {1 - quantile:.2g}: {units} independent errors bound a quantile, never the supremum itself."
+            f"With {CONFIDENCE:.0%} confidence, a new example exceeds the largest held-out error with a probability of "
+            f"at most {1 - quantile:.2g} ({units} independent errors bound a quantile, not the supremum)."
         ),
     )
 
 
-# The exchange: Lawson's weights on the rows that matter, the whole data as judge ------------------------------------
+# The exchange: Lawson's weights on a working set of rows, every map evaluated on all rows ---------------------------
 
 
 def _exchange(
     x: Matrix, y: Matrix, norms: Array, scale: bool, working: _WorkingSet | None, until: Deadline
 ) -> tuple[float, float, _WorkingSet]:
-    """Lower and upper bound, given the residuals of a first map, and the working set in the end.
+    """Lower and upper bound, given the residuals of a first map, and the final working set.
 
-    The weighted fits run on a working set of rows; bounds from it are valid for all rows, and every map is judged on
-    all of them. Rows that a map serves worse than the working set join it, at most as many as there are.
+    The weighted fits run on a working set of rows; lower bounds from it are valid for all rows, and every map is
+    evaluated on all of them. Rows with larger errors than those of the working set join it; it at most doubles.
     """
     n, d = len(norms), max(x.shape[1], y.shape[1])
     if working is None:
@@ -243,7 +244,7 @@ def _exchange(
         joined = candidates[np.argsort(-norms[candidates], kind="stable")[: len(working.rows)]]
         working = working.joined_by(joined, fitted.weights)
         closed = high <= low * (1 + CLOSE)
-        if closed or stalled == 2 or work < 0 or until.passed:  # the group is not convex: some gaps stay
+        if closed or stalled == 2 or work < 0 or until.passed:  # the group is not convex: some gaps do not close
             break
     return low, high, working
 
@@ -256,7 +257,7 @@ class _WorkingSet:
     weights: Array
 
     def joined_by(self, others: Array, weights: Array) -> _WorkingSet:
-        """With other rows besides, which share a tenth of the weight."""
+        """With other rows added, which share a tenth of the weight."""
         fresh = np.full(len(others), _NEW_WEIGHT / max(len(others), 1))
         rows = np.concatenate([self.rows, others])
         weights = np.concatenate([weights * (1 - _NEW_WEIGHT), fresh])
@@ -276,17 +277,17 @@ class _WeightedFit:
 
 
 def _lawson(x: Array, y: Array, weights: Array, scale: bool, most_steps: int) -> _WeightedFit:
-    """Lawson's iteration: rows that are served badly gain weight, until the largest residuals are equal.
+    """Lawson's iteration: rows with large residuals gain weight until the largest residuals are equal.
 
-    Weights are taken times a power of the residuals, over and over; the power grows while the lower bound does.
-    Lawson's power is 1, which is safe and slow: the bound then rises with every step. A larger one that overshoots is
-    taken back and halved.
+    Each step multiplies the weights by a power of the residuals; the power grows while the lower bound does. Lawson's
+    power is 1, which is safe and slow: the bound then rises with every step. A larger power that overshoots is undone
+    and halved.
     """
     x, y = x.astype(np.float64), y.astype(np.float64)
     low, high, steps = 0.0, np.inf, 0
     best: AffineMap | None = None
     best_weights, best_norms, power = weights, np.ones(len(weights)), 2.0
-    with one_blas_thread:  # threads get in each other's way here, and in those of other programs
+    with one_blas_thread:  # BLAS threads slow down products of this size
         while best is None or steps < most_steps:
             steps += 1
             fitted, squares = _weighted_fit(x, y, weights, scale)
@@ -376,14 +377,14 @@ def _smallest_distortion(pairs: _Pairs, scale: bool) -> float:
     if not scale:
         return float(np.abs(pairs.target - pairs.source).max())
 
-    def largest(s: float) -> float:
-        return float(np.abs(pairs.target - s * pairs.source).max())
-
     known = pairs.source > 0
     if not known.any():
         return float(pairs.target.max())
-    top = 2 * float((pairs.target[known] / pairs.source[known]).max()) or 1.0
-    at = float(minimize_scalar(largest, bounds=(0.0, top), method="bounded", options={"xatol": 1e-12 * top}).x)
+    low, high = 0.0, 2 * float((pairs.target[known] / pairs.source[known]).max()) or 1.0
+    for _ in range(_HALVINGS):  # the largest shortfall falls with the scale, the largest overshoot rises
+        at = (low + high) / 2
+        over = at * pairs.source - pairs.target
+        low, high = (at, high) if -over.min() > over.max() else (low, at)
     # Two pairs, one too long and one too short, bound every scale from below, wherever the search stopped.
     long, short = int(np.argmax(pairs.target - at * pairs.source)), int(np.argmax(at * pairs.source - pairs.target))
     a_long, b_long, a_short, b_short = (

@@ -1,6 +1,6 @@
 """Loaders of public data sets in their published files, and simulated data with known factors.
 
-No data are shipped: loaders take a folder, and say which file is missing and where it comes from. Rendered scenes need
+No data are shipped: loaders take a folder, and errors name missing files and their sources. Rendered scenes need
 no files.
 """
 

@@ -1,4 +1,4 @@
-"""Simulated screens: independent biological and technical factors, mixed by a near-isometry whose excess is known."""
+"""Simulated screens: independent biological and technical factors, mixed by a near-isometry of known excess."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Simulation:
     Attributes
     ----------
     values : array of shape (rows, dimensions)
-        What an encoder would give.
+        Simulated embeddings.
     perturbed : array of bool
         The label to predict.
     batch : array of int
-        Technical factors are shifted and scaled anew in every batch.
+        Batch of each row; technical factors are shifted and scaled differently in every batch.
     factors : array of shape (rows, factors)
-        The truth: the biological factors first.
+        The true factors, the biological ones first.
     biological, affected : int
-        How many factors are biological, and how many of these, the first ones, the perturbation shifts.
+        Number of biological factors, and number of these, the first ones, that the perturbation shifts.
     evidence : array
         :math:`\log p(b \mid \text{perturbed}) - \log p(b \mid \text{control})` of the true biological factors. By the
         lemma of Neyman and Pearson no score of them has a larger AUROC.
@@ -68,14 +68,14 @@ def simulate_batches(
     gaussian: bool = False,
     random_state: int | np.random.SeedSequence = 0,
 ) -> Simulation:
-    r"""Draw a screen of several batches.
+    r"""Simulate a screen of several batches.
 
     A row has biological factors b and technical factors t, all independent given batch and label, with unit variance:
     the affected ones and every third other one Laplace, the rest uniform or exponential (``gaussian``: all normal). A
     perturbation adds ``shift`` to the affected biological factors. Batch j maps :math:`t \mapsto m_j + e^{s_j} t`
     axis by axis, with :math:`m_j \sim N(0, \text{batch\_shift}^2)` and :math:`s_j \sim N(0, \text{batch\_scale}^2)`.
     The share of perturbed rows differs from batch to batch and a fifth of the batches hold controls alone, so that
-    technical factors predict the label within the batches at hand, and fail in new ones. The factors z are mixed by
+    technical factors predict the label within known batches, and fail in new ones. The factors z are mixed by
 
     .. math:: x = \left(z + L \tanh(z R) R^\top\right) Q^\top + \varepsilon
 

@@ -1,4 +1,4 @@
-"""Catalogue of the data sets that can be loaded by name: their files, where these come from, and how to open them.
+"""Catalogue of the data sets that can be loaded by name: their files, sources and loaders.
 
 Labelled images in ten classes: CIFAR-10, or rendered rooms with the object's hue as the class.
 """
@@ -39,7 +39,7 @@ class PublishedSet:
     """A data set: its folder under the data folder, its main file, and where to get it.
 
     ``open(find, **options)`` opens it; ``find`` gives the path of its main file, or of the first of some other files.
-    ``remotes`` can be downloaded; ``by_hand`` says where to get a set whose host wants a browser. ``unpack`` is a
+    ``remotes`` can be downloaded; ``by_hand`` is the source of a set whose host needs a browser. ``unpack`` is a
     pattern of the members of a downloaded archive that are taken out of it. ``also`` are other names or places of the
     main file.
     """
@@ -68,7 +68,7 @@ def load(name: str, folder: str | Path | None = None, **options: Any) -> FactorI
     name : str
         One of ``names()``.
     folder : str or Path, optional
-        The folder of data sets, or the data set's own; by default the environment variable ``ISOREP_DATA``.
+        The folder of data sets, or the data set's own; default: the environment variable ``ISOREP_DATA``.
     **options
         ``sizes`` of an MPI3D grid that is not the published one; ``size`` of the images of Falcor3D, Isaac3D, Cars3D
         and SmallNORB (64; None for the size in the files); ``part`` of MNIST, CIFAR-10 and SmallNORB (``"train"``,
@@ -77,7 +77,7 @@ def load(name: str, folder: str | Path | None = None, **options: Any) -> FactorI
     Returns
     -------
     FactorImages
-        Nothing but labels is read yet.
+        The data set; only labels are read yet.
     """
     entry = published_set(name)
     known = list(inspect.signature(entry.open).parameters)[1:]
@@ -91,12 +91,12 @@ def load(name: str, folder: str | Path | None = None, **options: Any) -> FactorI
 
 
 def names() -> tuple[str, ...]:
-    """The names that ``load`` knows."""
+    """The names that ``load`` accepts."""
     return tuple(_ENTRIES)
 
 
 def published_set(name: str) -> PublishedSet:
-    """What is known about a data set."""
+    """The catalogue entry of a data set."""
     if name not in _ENTRIES:
         raise InputError(f"there is no data set {name!r}; there are {', '.join(_ENTRIES)}")
     return _ENTRIES[name]
@@ -274,7 +274,7 @@ _HELD_OUT = 1_000  # images that losses and accuracies are taken on
 
 @dataclass(frozen=True, eq=False)
 class LabelledImages:
-    """Bytes (n, channels, height, width) and a class each; ``rows`` are those that are compared."""
+    """Bytes (n, channels, height, width) and their classes; ``rows`` are those that are compared."""
 
     train: Array
     classes: Array
@@ -304,7 +304,7 @@ def find_cifar10(data: Path | None) -> tuple[str, Path] | None:
 
 @lru_cache(maxsize=1)
 def labelled_images(data: Path | None, size: int, train: int, rows: int, unseen: bool, seed: int) -> LabelledImages:
-    """CIFAR-10 of a folder, or without one rooms of so many pixels a side.
+    """CIFAR-10 from a folder, or without one rendered rooms of ``size`` pixels per side.
 
     ``rows`` images are compared: training images, or with ``unseen`` others.
     """

@@ -45,7 +45,7 @@ def read_cifar10_binary(find: Callable[..., Path], *, part: str = "train") -> Fa
     if first.name == ARCHIVE:
         batches = guarded(first, _from_archive, first, names)
     else:
-        # All six are asked for, whatever the part: a folder that lacks one is no copy of the data set.
+        # All six are required for any part: a folder that lacks one is not a copy of the data set.
         paths = {name: find(f"{FOLDER_INSIDE}/{name}", name) for each in BATCHES.values() for name in each}
         batches = [guarded(paths[name], _mapped, paths[name]) for name in names]
 
@@ -162,7 +162,7 @@ def load_mnist(folder: str | Path | None = None) -> Digits:
     Parameters
     ----------
     folder : str or Path, optional
-        The folder of data sets; by default that of the environment variable ISOREP_DATA.
+        The folder of data sets; default: the environment variable ISOREP_DATA.
     """
     data = data_folder(folder)
     if data is None:

@@ -1,4 +1,4 @@
-"""Downloads from the owners' hosts: resumed where they stopped, checked, and renamed when they are complete."""
+"""Downloads from the owners' hosts: resumable, checked, and renamed when complete."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EACH, _TOTAL = 2**25, 2**33  # of the members taken from an archive, and of the
 
 @dataclass(frozen=True)
 class Downloaded:
-    """A file that is there now; ``checked`` says against what: ``sha256``, ``md5``, ``size`` or nothing."""
+    """A downloaded file; ``checked`` is the kind of check: ``sha256``, ``md5``, ``size`` or nothing."""
 
     path: Path
     size: int
@@ -38,9 +38,9 @@ class Downloaded:
 def download(
     name: str, folder: str | Path | None = None, *, progress: Progress | None = None
 ) -> tuple[Downloaded, ...]:
-    """Fetch the files of a data set into its subfolder of the data folder; files that are there are kept.
+    """Download the files of a data set into its subfolder of the data folder; existing files are kept.
 
-    An interrupted transfer goes on where it stopped, if the host allows it. Nothing is left under the final name
+    An interrupted transfer resumes where it stopped, if the host allows it. Nothing is left under the final name
     unless it is complete and, where a checksum is known, right.
     """
     entry = published_set(name)
@@ -71,7 +71,7 @@ def fetch(remote: Remote, folder: Path, *, progress: Progress | None = None) -> 
         kept = part.stat().st_size if part.is_file() else 0
         reason = getattr(error, "reason", None) or str(error) or type(error).__name__
         raise InputError(
-            f"{remote.url} was interrupted after {kept} bytes ({reason}): the same command goes on from there"
+            f"{remote.url} was interrupted after {kept} bytes ({reason}): run the same command to resume"
         ) from None
     try:
         downloaded = _checked(remote, part, path)
@@ -133,7 +133,7 @@ def _copy(answer: Any, part: Path, start: int, total: int | None, remote: Remote
 
 
 def _resumable(remote: Remote, part: Path, tag: Path) -> int:
-    """How much of the partial file can be kept: all of it, if a change at the host would be noticed."""
+    """Bytes of the partial file that can be kept: all, if a change at the host would be detected."""
     if not part.is_file():
         return 0
     noticed = remote.sha256 or remote.md5 or tag.is_file()

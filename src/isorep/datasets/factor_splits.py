@@ -19,9 +19,9 @@ from .sprites import Sprites, Squares
 
 RENDERED = ("rooms", "sprites", "squares")
 SPRITE_SIZES = (3, 6, 20, 16, 16)
-"""Values of each factor of sprites: as many as logistic regressions of a few thousand images can tell apart."""
+"""Values of each factor of sprites: as many as logistic regressions of a few thousand images can distinguish."""
 MOST_RENDERED = 100_000
-"""Images that are rendered where all are asked for: a grid has too many to hold in memory."""
+"""Number of images rendered if all are requested: a whole grid does not fit in memory."""
 _JACOBIANS = 48
 
 
@@ -44,7 +44,7 @@ class FactorSplit:
         return int(channels), int(height), int(width)
 
     def geometry(self) -> dict[str, Any]:
-        """How far each factor moves the pixels, with factors of unit variance, and the constant of the generator."""
+        """The effect of each factor on the pixels, with factors of unit variance, and the constant of the generator."""
         scene = self.rendered
         if scene is None or scene.factor_values is None:
             return {}
@@ -64,7 +64,7 @@ class FactorSplit:
 
 
 def available(scene: str, data: Path | None) -> bool:
-    """Whether a scene can be had."""
+    """Whether a scene is available."""
     return scene in RENDERED or (data is not None and present(published_set(scene), data))
 
 
@@ -72,7 +72,7 @@ def available(scene: str, data: Path | None) -> bool:
 def factor_split(
     scene: str, replicate: int, seed: int, images: int | None, held_out: int, size: int, data: Path | None
 ) -> FactorSplit:
-    """Images to train on (all if None) and held-out ones; the last ones asked for stay in memory."""
+    """Images to train on (all if None) and held-out ones; the last result stays in memory."""
     if scene in RENDERED:
         draw = int(np.random.SeedSequence([seed, replicate]).generate_state(1)[0])
         count = (images or MOST_RENDERED) + held_out

@@ -1,6 +1,6 @@
-"""Data folder: where the user keeps public data sets, and the sentence for a file that is not there.
+"""Data folder: the user's folder of public data sets, and the error for missing files.
 
-Members of tar archives, read one after the other and never extracted to where they want to lie.
+Members of tar archives are read in order and never extracted to their own paths.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def find_file(folder: Path, subfolder: str, name: str) -> Path | None:
 
 
 def require_file(folder: Path, subfolder: str, name: str, origin: str) -> Path:
-    """The same, or an error that says where the file comes from."""
+    """The same, or an error that names the source of the file."""
     path = find_file(folder, subfolder, name)
     if path is None:
         raise MissingFileError(f"{folder / subfolder / name} does not exist: it comes from {origin}")
@@ -94,7 +94,7 @@ def members(path: Path, wanted: Callable[[str], bool], *, each: int, total: int)
 
 
 class _LimitedGzip(gzip.GzipFile):
-    """A gzipped file that ends in a refusal once it has given so many bytes."""
+    """A gzipped file that raises an error beyond a number of bytes."""
 
     def __init__(self, path: Path, most: int) -> None:
         super().__init__(path, "rb")

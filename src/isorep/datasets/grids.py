@@ -33,7 +33,7 @@ _MOST_BYTES = 2**20  # of one PNG file; 128 x 128 x 4 bytes are 64 KiB
 
 
 def read_png_folder(layout: Layout, labels: Path, *, size: int | None = SIZE) -> FactorImages:
-    """Open ``images/{row:06}.png`` (128 x 128) beside an npy file of labels, one row an image.
+    """Open ``images/{row:06}.png`` (128 x 128) next to an npy file of labels, one row per image.
 
     Images are shrunk to ``size`` by bicubic resizing with antialiasing, as published; None leaves them at 128.
     """
@@ -66,7 +66,7 @@ def _labels(path: Path, layout: Layout) -> Array:
         header = read_header(file)
     if len(header.shape) != 2 or header.shape[1] != len(layout.sizes) or header.dtype.kind not in "fiu":
         raise InputError(
-            f"{path.name} holds {header.shape} {header.dtype} where one row of {len(layout.sizes)} numbers an image "
+            f"{path.name} holds {header.shape} {header.dtype} where one row of {len(layout.sizes)} numbers per image "
             "is needed"
         )
     layout.require_rows(header.shape[0], path)
@@ -99,8 +99,8 @@ _PIXELS = 64 * 64
 def read_dsprites(path: Path) -> FactorImages:
     """Open the npz file: ``imgs`` (737280, 64, 64) of 0 and 1, ``latents_values``, ``latents_classes``.
 
-    Its fourth member, ``metadata``, is a pickle and is never touched. Images are packed to one bit a pixel (377 MB)
-    when the first one is asked for; they come back as 0 and 255.
+    Its fourth member, ``metadata``, is a pickle and is never read. Images are packed to one bit per pixel (377 MB)
+    when the first one is read; they are returned as 0 and 255.
     """
     return guarded(path, _open_dsprites, path)
 
@@ -136,7 +136,7 @@ def _table(path: Path, name: str, kinds: str, wanted: tuple[int, int]) -> Array:
 
 
 def _packed(path: Path, entries: int) -> Array:
-    """One bit a pixel; blocks hold whole images, as their size is a multiple of an image's."""
+    """One bit per pixel; blocks hold whole images, as their size is a multiple of an image's."""
 
     def blocks() -> Iterator[Array]:
         for block in npz.flat_blocks(path, "imgs"):
@@ -150,7 +150,7 @@ def _packed(path: Path, entries: int) -> Array:
 def read_mpi3d(variant: str, path: Path, *, sizes: Sequence[int] | None = None) -> FactorImages:
     """Open an npz file with ``images`` (n, 64, 64, 3) uint8 in the order of the grid; it has no labels.
 
-    Images stored plain are mapped. Compressed ones are unpacked when the first image is asked for, into a scratch
+    Images stored plain are mapped. Compressed ones are unpacked when the first image is read, into a scratch
     file where they are large. ``sizes`` names the grid of a file that is not the published one.
     """
     layout = MPI3D[variant]
@@ -174,7 +174,7 @@ def read_shapes3d(path: Path) -> FactorImages:
     """Open ``3dshapes.h5``: images (480000, 64, 64, 3) uint8 and labels (480000, 6); a part of the rows will do.
 
     The published file is cut into compressed chunks of thousands of images each. It is unpacked once, when the first
-    image is asked for, into a scratch file of 5.9 GB (memory, below 256 MiB); other files are sliced where they lie.
+    image is read, into a scratch file of 5.9 GB (memory, below 256 MiB); other files are sliced lazily.
     """
     return guarded(path, _open_shapes3d, path)
 
@@ -199,7 +199,7 @@ def _open_shapes3d(path: Path) -> FactorImages:
         return SHAPES3D.images(classes, lambda rows: images[rows], values=values.astype(np.float64), sizes=sizes)
     band_bytes = chunks[0] * math.prod(SHAPES3D.image_shape)
     if band_bytes > _BAND_BYTES:
-        raise InputError(f"{path.name} is cut into chunks of {chunks}: save it with fewer rows a chunk")
+        raise InputError(f"{path.name} is cut into chunks of {chunks}: save it with fewer rows per chunk")
     stored = path.stat().st_size
     unpacked = once(
         lambda: guarded(

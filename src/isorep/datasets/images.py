@@ -1,8 +1,8 @@
-"""Images with known factors: what every loader and every rendered scene gives.
+"""Images with known factors: the result of every loader and every rendered scene.
 
-Bicubic resizing with antialiasing, in numpy: what published protocols apply to larger images.
+Bicubic resizing with antialiasing, in numpy, as in published protocols for larger images.
 
-Layouts: what the published files of each data set hold, factors, sizes and the shape of an image.
+Layouts: factors, sizes and image shape of each published data set.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, eq=False)
 class FactorImages:
-    """Images that stay where they are until they are asked for, and the factors that made them.
+    """Images that are read or rendered lazily, and the factors that generated them.
 
     Attributes
     ----------
     name : str
-        The data set.
+        Name of the data set.
     factor_names : tuple of str
-        One name a factor.
+        Names of the factors.
     factor_sizes : tuple of int
-        How many values each factor takes; 0 for a continuous one.
+        Number of values of each factor; 0 for a continuous one.
     factors : array of shape (images, factors)
         Integer classes from 0. In scenes drawn with continuous factors, the values themselves.
     factor_values : array of shape (images, factors), or None
-        The values behind the classes, where they are known.
+        The values of the classes, where known.
     image_shape : tuple of int
         Height, width and channels.
     note : str
-        What a reader of results should know about the images, for example that they were compressed with loss.
+        A note about the images, for example that they were compressed with loss.
     """
 
     name: str
@@ -159,12 +159,12 @@ def grid_sizes(sizes: Any, published: tuple[int, ...]) -> tuple[int, ...]:
     given = list(sizes) if isinstance(sizes, Iterable) else []
     whole = all(isinstance(size, int | np.integer) and not isinstance(size, bool) and size > 0 for size in given)
     if not whole or len(given) != len(published):
-        raise InputError(f"sizes must be {len(published)} positive integers, one a factor")
+        raise InputError(f"sizes must be {len(published)} positive integers, one per factor")
     return tuple(map(int, given))
 
 
 def gathered(rows: Array, counts: Sequence[int], read: Callable[[int, Array], Array], shape: tuple[int, ...]) -> Array:
-    """Images of several files that hold their rows one after the other: ``read(file, rows)`` gives those of one."""
+    """Images of several files with consecutive rows: ``read(file, rows)`` gives those of one."""
     bounds = np.cumsum([0, *counts])
     images = np.empty((len(rows), *shape), np.uint8)
     owners = np.searchsorted(bounds, rows, side="right") - 1
@@ -218,7 +218,7 @@ def _cubic(x: Array) -> Array:
 
 @dataclass(frozen=True)
 class Layout:
-    """The published form of a data set: the last factor varies fastest where the rows are in order."""
+    """The layout of a published data set: the last factor varies fastest where the rows are in order."""
 
     name: str
     factor_names: tuple[str, ...]
@@ -232,7 +232,7 @@ class Layout:
 
     @property
     def count(self) -> int:
-        """How many images the published files hold."""
+        """The number of images in the published files."""
         return math.prod(self.sizes)
 
     def classes(self, n: int, sizes: Sequence[int] | None, path: Path) -> Array:
@@ -288,7 +288,7 @@ class Layout:
 
 
 def once(make: Callable[[], Result]) -> Callable[[], Result]:
-    """A function that makes an array when it is first called, in one thread, and gives the same one ever after."""
+    """A function that makes an array on its first call, in one thread, and returns the same one afterwards."""
     lock, made = Lock(), cache(make)
 
     def held() -> Result:

@@ -1,8 +1,8 @@
-"""Rendered rooms, in the manner of Shapes3D: an object on the floor of a square room, seen by a camera that circles it.
+"""Rendered rooms, similar to Shapes3D: an object on the floor of a square room, seen by a circling camera.
 
 Everything is intersected analytically, in arithmetic that IEEE 754 fixes to the last bit (sums, products, quotients,
 square roots, comparisons; no matrix products), so that pixels depend neither on the size of a batch nor on threads.
-Sines and cosines, one pair an image, come from the system's mathematics library, which may differ in the last digit.
+Sines and cosines, one pair per image, come from the system's mathematics library, which may differ in the last digit.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Rooms(Scene):
         Whether the object hides what is behind it. Otherwise room and object are added up at half brightness each, so
         that every pixel is a sum of a function of the room and one of the object (without a shadow, exactly).
     colour : {"arc", "ramp"}
-        Hues as arcs of a circle, or as straight lines between two colours, which linear readers find easier.
+        Hues as arcs of a circle, or as straight lines between two colours, which are easier for linear probes.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class Rooms(Scene):
         thing = np.zeros_like(floor)
         kinds = values[:, 4].astype(int)
         for kind in np.unique(kinds):
-            # Rows of one kind stand together, see _order: a slice is a view, and is changed in place.
+            # Rows of one kind are consecutive, see _order: a slice is a view, and is changed in place.
             rows = slice(int(np.argmax(kinds == kind)), int(len(kinds) - np.argmax(kinds[::-1] == kind)))
             solid = solids.SOLIDS[SHAPES[kind]](values[rows, 3, None].astype(dtype), cosine[rows], sine[rows])
             self._object(solid, frame, float(values[rows, 3].max()), (floor[rows], wall[rows], thing[rows]))

@@ -48,7 +48,7 @@ class Factor:
 
 
 class Scene(ABC):
-    """A renderer whose factors are known; subclasses say which, and draw blocks of images."""
+    """A renderer with known factors; subclasses define them, and draw blocks of images."""
 
     name: str
     size: int
@@ -60,16 +60,16 @@ class Scene(ABC):
         """Images (rows, size, size, channels) in [0, 1] from checked values, in any order of the rows."""
 
     def _order(self, values: Array) -> Array:
-        """An order in which rows that are drawn alike stand together."""
+        """An order in which rows of one kind are consecutive."""
         return np.arange(len(values))
 
     def _cells(self) -> int:
-        """How many subpixels an image takes."""
+        """The number of subpixels of an image."""
         return self.size**2
 
     @property
     def factor_names(self) -> tuple[str, ...]:
-        """One name a factor."""
+        """The names of the factors."""
         return tuple(factor.name for factor in self.factors)
 
     @property
@@ -78,7 +78,7 @@ class Scene(ABC):
         return tuple(factor.name for factor in self.factors if not factor.choice)
 
     def render(self, values: Any, *, dtype: Any = np.float32) -> Array:
-        """Images of shape (rows, size, size, channels) in [0, 1] for any values of the factors, one row an image."""
+        """Render images of shape (rows, size, size, channels) in [0, 1] for any factor values, one row per image."""
         kind = np.dtype(dtype)
         if kind not in (np.float32, np.float64):
             raise InputError(f"images are rendered as float32 or float64, not as {kind}")
@@ -135,7 +135,7 @@ class Scene(ABC):
         return jacobian
 
     def grid(self, sizes: Sequence[int] | None = None) -> RenderedImages:
-        """All combinations of the grid's values, the last factor varying fastest; rendered when asked for."""
+        """All combinations of the grid's values, the last factor varying fastest; rendered on demand."""
         chosen = self._sizes(sizes)
         if math.prod(chosen) > _MOST_IMAGES:
             raise InputError(f"the grid has {math.prod(chosen)} images, too many to list: draw some of them")
@@ -154,9 +154,9 @@ class Scene(ABC):
         r"""``n`` images with random factors, uniform over their ranges or, with ``continuous=False``, over the grid.
 
         ``correlation`` makes factors dependent: a matrix, or a dict of pairs such as ``{("x", "y"): 0.8}``. It is the
-        correlation of the values themselves. Behind it stands a Gaussian copula: values are
+        correlation of the values themselves, produced by a Gaussian copula: values are
         :math:`\Phi(z)` of normal variables with correlation :math:`2 \sin(\pi r / 6)`, which gives uniform values
-        the correlation r. On a grid, and for choices, it comes out a little smaller.
+        the correlation r. On a grid, and for choices, it is a little smaller.
         """
         check_counts(n=(n, 1), seed=(seed, 0))
         shares = self._shares(n, seed, correlation)
@@ -233,7 +233,7 @@ class Scene(ABC):
         rows = np.atleast_2d(_numbers(values, "values"))
         if rows.ndim != 2 or rows.shape[1] != len(self.factors) or not np.isfinite(rows).all():
             raise InputError(
-                f"values must be finite, one row an image and one column for each of {', '.join(self.factor_names)}"
+                f"values must be finite, one row per image and one column for each of {', '.join(self.factor_names)}"
             )
         for index, factor in enumerate(self.factors):
             column = rows[:, index]
@@ -250,7 +250,7 @@ class Scene(ABC):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RenderedImages(FactorImages):
-    """Images of a scene, rendered when they are asked for; the same factors give the same pixels.
+    """Images of a scene, rendered on demand; the same factors give the same pixels.
 
     ``factor_values`` are the values that were rendered, ``factors`` their classes on the grid, or the values again
     where they were drawn continuously. ``scene`` renders other values.
@@ -300,7 +300,7 @@ def quantised(images: Array) -> Array:
 
 
 def per_row(function: Any, column: Array) -> Array:
-    """A function of ``math`` applied number by number: numpy's own may depend on where in an array a number stands."""
+    """A function of ``math`` applied number by number: numpy's own may depend on the position in an array."""
     return np.fromiter(map(function, column.tolist()), np.float64, len(column))
 
 

@@ -43,7 +43,7 @@ _IMAGE = (
 
 @dataclass(frozen=True, eq=False)
 class Wells:
-    """One row a well: raw features, where it stood (plate, week) and what was in it.
+    """One row per well: raw features, its location (plate, week) and its contents.
 
     ``mechanism`` is the published mechanism of action, ``DMSO`` for controls and empty where none is known.
     """
@@ -150,7 +150,7 @@ _COLUMNS = ("well_id", "experiment_name", "plate", "gene", "treatment")
 
 @dataclass(frozen=True, eq=False)
 class Embeddings:
-    """One row a well: its embedding, its batch and what was done to it.
+    """One row per well: its embedding, its batch and its treatment.
 
     ``plate`` is unique over experiments; ``treatment`` names the guide, ``gene`` what it knocks out; both are
     ``EMPTY_control`` for untreated wells. ``values`` may be mapped from a file.

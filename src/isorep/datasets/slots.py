@@ -1,4 +1,4 @@
-"""Slot generators with a prescribed overlap of the slots' outputs, and the truth about their independence."""
+"""Slot generators with a prescribed overlap of the slots' outputs, and their true independence."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _EVERY_SET = 12  # slots up to which every set of them is looked at for the gene
 
 @dataclass(frozen=True)
 class SlotTruth:
-    r"""What holds for a generator, for almost all weights and latents.
+    r"""Criteria that hold for a generator, for almost all weights and latents.
 
     Attributes
     ----------
     type_d, type_m, type_s : bool or None
-        At almost every latent; None where it differs from latent to latent.
+        Whether the type holds at almost every latent; None where it differs between latents.
     h2_derivatives, h2_swaps, h3_derivatives, h3_swaps : bool
-        By derivatives, which exist almost everywhere, and over finite swaps of slots.
+        The same by derivatives, which exist almost everywhere, and over finite swaps of slots.
     margin : int or None
         The least :math:`|\Omega_a\setminus\Omega_b|` in the sparsest bases, of Type M.
     gap : int or None
@@ -63,7 +63,7 @@ class SlotGenerator:
     Attributes
     ----------
     dimensions : tuple of int
-        Of every slot; ``blocks`` are the places of its latents.
+        Dimensions of every slot; ``blocks`` are the indices of its latents.
     windows : array (slots, window)
         The outputs of every slot.
     overlap : int
@@ -175,27 +175,27 @@ def slot_generator(
     same_network: bool = False,
     random_state: int = 0,
 ) -> SlotGenerator:
-    """A generator whose slots share a prescribed number of outputs, with the verdict of every criterion.
+    """Make a generator whose slots share a prescribed number of outputs, with the verdict of every criterion.
 
     Parameters
     ----------
     slots : int
-        How many.
+        Number of slots.
     dimensions : int or sequence of int
-        Of every slot.
+        Latents per slot.
     window : int
         Outputs of a slot.
     overlap : int
         Outputs that a slot shares with the next: 0 is Type D. On a ring the last slot meets the first, so that two
         slots share twice as many.
     interaction : {"additive", "product", "occlusion"}
-        What happens in shared outputs.
+        Rule for shared outputs.
     shape : {"line", "ring"}
         Whether the last window meets the first.
     activation : {"leaky_relu", "smooth"}
         Smooth is 0.01 x + 0.99 log(1 + e^x), which has second derivatives.
     strength : float
-        Of the product.
+        Strength of the product.
     same_network : bool
         Whether all slots (of one dimension) have the same weights.
     random_state : int

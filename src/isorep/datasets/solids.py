@@ -1,8 +1,8 @@
-"""Solids that stand on a floor: where a camera's rays meet them, how bright they are there, and what they shadow.
+"""Solids on a floor: intersections with a camera's rays, brightness and shadows.
 
 The frame is the camera's: z is up, the solid stands at the origin, the camera at (0, -distance, height). The world is
 turned in this frame by an angle that differs from image to image, and the sun and the cube turn with it. Arrays have
-one row an image and one column a ray.
+one row per image and one column per ray.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Rays:
 
 
 class Solid(ABC):
-    """A solid of a scale, one an image; ``cosine`` and ``sine`` turn the camera's frame into the world's."""
+    """A solid of a scale, one per image; ``cosine`` and ``sine`` rotate the camera's frame into the world's."""
 
     shares: tuple[float, float]  # at scale 1: radius or half an edge, height of the top or of the upper ball's centre
 

@@ -1,7 +1,7 @@
-r"""Rendered sprites, in the manner of dSprites: flat shapes on black, one or several, over or added to each other.
+r"""Rendered sprites, similar to dSprites: flat shapes on black, one or several, occluding or added to each other.
 
 Coverage is computed from signed distances in plain arithmetic, so that pixels depend neither on the size of a batch nor
-on threads; see ``rooms`` for what may differ between machines.
+on threads; see ``rooms`` for differences between machines.
 
 Images of a square that moves and grows, blurred by a Gaussian: a process whose geometry is known in closed form.
 
@@ -49,7 +49,7 @@ class Sprites(Scene):
     size : int
         Height and width in pixels.
     count : int
-        How many sprites.
+        Number of sprites.
     composition : {"over", "add"}
         Later sprites hide earlier ones; or all are added up at 1/count of full brightness, so that every pixel is a sum
         of functions of one sprite each.
@@ -234,7 +234,7 @@ def render_squares(
     softness : float
         :math:`\varsigma`, the standard deviation of the blur.
     pixels : int
-        Of a side. The picture runs from ``-reach`` to ``reach``.
+        Pixels per side. The picture runs from ``-reach`` to ``reach``.
     reach : float
         Half the picture's side.
     by_area : bool

@@ -1,8 +1,8 @@
 """Text to train language models on: the prose of Python's own library, or the user's files.
 
 Every machine that runs this has the standard library: its docstrings, comments and reference pages are some four
-million characters of English about programming. They change with the version of Python, so results should keep
-:func:`text_digest` beside the numbers.
+million characters of English about programming. They change with the version of Python, so store :func:`text_digest`
+with the results.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..errors import InputError, MissingFileError
 from ..settings import check_counts
 
 TEXT_SUFFIXES = (".txt", ".md", ".rst", ".py")
-"""The files of a folder that are taken as text; of Python files the prose."""
+"""The suffixes of text files in a folder; for Python files the prose is used."""
 
 _FIRST = "pydoc_data/topics.py"
 _LEFT_OUT = frozenset({"site-packages", "dist-packages", "__pycache__", "test", "tests", "idle_test"})
@@ -37,7 +37,7 @@ class Document:
 
 
 def standard_library_text(limit: int | None = None) -> list[Document]:
-    """The prose of Python's standard library: strings of eight words or more, and comments, one document a module.
+    """The prose of Python's standard library: strings of eight words or more, and comments, one document per module.
 
     Docstrings, help texts and lines of comments stay in the order of the source; code, test suites and installed
     packages are left out. The pages of the language reference (``pydoc_data/topics.py``) come first, as they are
@@ -90,7 +90,7 @@ def text_documents(path: str | Path, limit: int | None = None) -> list[Document]
 
 
 def text_digest(documents: Sequence[Document]) -> str:
-    """A digest of names and texts, to be kept beside results: the same text gives the same 32 letters."""
+    """A digest of names and texts, to be stored with results: the same text gives the same 32 letters."""
     digest = hashlib.blake2b(digest_size=16)
     for document in documents:
         for part in (document.name, document.text):
@@ -101,7 +101,7 @@ def text_digest(documents: Sequence[Document]) -> str:
 
 def prose(source: str) -> str:
     """The strings of eight words or more and the comment lines of a Python source, as paragraphs in their order."""
-    with warnings.catch_warnings():  # an odd escape in a file that is only read is not the reader's business
+    with warnings.catch_warnings():  # warnings about escapes in a file that is only read are irrelevant
         warnings.simplefilter("ignore")
         tree = ast.parse(source)
     inside: set[int] = set()
@@ -163,7 +163,7 @@ def _read_raw(path: Path) -> str:
 
 
 def _limited(documents: Iterable[Document], limit: int | None) -> list[Document]:
-    """Documents that hold text, up to so many characters; no file is read after the last that is needed."""
+    """Documents with text, up to a number of characters; no file is read after the last that is needed."""
     if limit is not None:
         check_counts(limit=(limit, 1))
     kept: list[Document] = []

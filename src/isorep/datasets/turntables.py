@@ -74,7 +74,7 @@ def _names(listing: Path) -> list[str]:
     names = listing.read_text(encoding="ascii").split()
     wrong = [name for name in names if not _CAR_NAME.fullmatch(name)]
     if wrong or not 1 <= len(names) <= CARS3D.sizes[-1] or len(set(names)) != len(names):
-        raise InputError(f"{listing.name} must name 1 to {CARS3D.sizes[-1]} different files, one a line")
+        raise InputError(f"{listing.name} must name 1 to {CARS3D.sizes[-1]} different files, one per line")
     return names
 
 
@@ -133,8 +133,7 @@ def read_smallnorb(
 
     Each part has three files, plain or gzipped: images, categories, and the other factors. Factors are category,
     instance (0 to 9; five in each part), elevation, azimuth (in steps of 20 degrees) and lighting. Images are shrunk
-    from 96 to ``size`` by bicubic resizing; None leaves them. Gzipped images are unpacked when the first one is asked
-    for.
+    from 96 to ``size`` by bicubic resizing; None leaves them. Gzipped images are unpacked when the first one is read.
     """
     require_size(size)
     check_choice("camera", camera, (0, 1))

@@ -40,11 +40,11 @@ def bilipschitz(
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> Geometry:
-    r"""How far a decoder is from an isometry: its local bi-Lipschitz constants at a sample of latents.
+    r"""Measure how far a decoder is from an isometry: its local bi-Lipschitz constants at a sample of latents.
 
     .. math:: 1+L(z)=\max\big(\sigma_{\max}(J_g(z)),\ 1/\sigma_{\min}(J_g(z))\big)
 
-    A decoder is locally :math:`(1+L)`-bi-Lipschitz where it stretches no direction by more than :math:`1+L` and shrinks
+    A decoder is locally :math:`(1+L)`-bi-Lipschitz if it stretches no direction by more than :math:`1+L` and shrinks
     none by more. The constant of the sample is the largest local one; it is infinite where a direction is lost.
 
     Parameters
@@ -52,21 +52,21 @@ def bilipschitz(
     decoder, latents, memory, device, progress
         As in :func:`jacobian`.
     mode : {"exact", "paper", "matrix_free"}
-        ``exact`` takes all singular values. ``paper`` takes the norms of ``n_directions`` random directions, which
-        underestimates the constant, the more so the more latents there are. ``matrix_free`` takes the extreme singular
-        values, by :func:`extreme_singular_values` where there are more than 2048 latents.
+        ``exact`` (default) computes all singular values. ``paper`` uses the norms of ``n_directions`` random
+        directions, which underestimates the constant, more so with more latents. ``matrix_free`` computes the extreme
+        singular values, by :func:`extreme_singular_values` with more than 2048 latents.
     n_directions : int
-        Random directions at each row; the estimate is also made beside the exact constant. 0 for none.
+        Number of random directions per row; their estimate is also reported with the exact constant. 0 for none.
     names : sequence of str, optional
-        What to call the latents; by default the columns of a data frame, or z0, z1 and so on.
+        Names of the latents; default: the columns of a data frame, or z0, z1 and so on.
     samples : int, optional
-        Compute at so many rows, drawn at random; by default at all. Convexity is probed on all rows.
+        Number of rows at which to compute, drawn at random; default: all. Convexity is probed on all rows.
     inactive_below : float
-        A latent is inactive if its column of the Jacobian is nowhere longer than this share of the longest.
+        A latent is inactive if its Jacobian column norm is nowhere above this share of the largest.
     tol, max_iter
         As in :func:`extreme_singular_values`.
     name : str, optional
-        What to call the decoder.
+        Name of the decoder.
     random_state : int
         Seed of the rows drawn, of directions and of the convexity probe.
 
@@ -142,13 +142,13 @@ def _columns(latents: Any, d: int) -> list[str]:
     return columns if texts else [f"z{index}" for index in range(d)]
 
 
-_CHECKED = 64  # rows at which random directions are set beside the exact constant
+_CHECKED = 64  # rows at which random directions are compared with the exact constant
 _CHEAP = 2**28  # numbers in the Jacobians of these rows up to which that is done
 
 
 @dataclass(frozen=True)
 class Search:
-    """How a decoder is measured; ``seed`` is that of directions and Krylov spaces."""
+    """Settings of the measurement; ``seed`` is that of directions and Krylov spaces."""
 
     mode: str
     n_directions: int
@@ -159,7 +159,7 @@ class Search:
 
 
 def measure(jacobians: Jacobians, search: Search, progress: Progress | None) -> dict[str, Any]:
-    """Extremes at every row in the way that the mode names, and what comes with them, by the fields of Geometry."""
+    """Extremes at every row, by the given mode, and further fields of Geometry."""
     if search.mode == "paper":
         return _by_directions(jacobians, search, progress)
     if search.mode == "matrix_free" and jacobians.ready.d > EXACT_UP_TO:
@@ -270,20 +270,20 @@ def constants_of(largest: Array, smallest: Array, local: Array) -> Constants:
 
 
 def isometry_of(ends: dict[str, Any], mean_square: float | None) -> Isometry:
-    """What the extremes say about dynamical isometry."""
+    """Dynamical isometry from the extremes."""
     delta = float(max(np.abs(ends[side] - 1).max() for side in ("largest", "smallest")))
     text, sharp = ((1 + delta) / (1 - delta), 1 / (1 - delta)) if delta < 1 else (math.inf, math.inf)
     return Isometry(delta, mean_square, text, sharp)
 
 
 def rounding(jacobians: Jacobians) -> float:
-    """What cannot be told from zero in a Jacobian, of its largest singular value."""
+    """The rounding of a Jacobian, relative to its largest singular value."""
     eps = float(import_torch().finfo(jacobians.ready.dtype).eps)
     return 16 * eps * float(np.sqrt(max(jacobians.ready.d, 16)))
 
 
 def _mean_square(values: Array, d: int) -> float:
-    """The mean of (sigma - 1)^2 over d values a row: directions that are lost have none, and count as 0."""
+    """The mean of (sigma - 1)^2 over d values per row; lost directions have sigma 0."""
     lost = d - values.shape[1]
     return float((((values - 1) ** 2).sum() + lost * len(values)) / (d * len(values)))
 

@@ -13,16 +13,16 @@ from sklearn.neighbors import NearestNeighbors
 from ..ica import ICA
 from ..representation import Array
 
-_ROWS = 1000  # samples looked at
+_ROWS = 1000  # samples used
 _PAIRS = 2000  # or five for each sample
 _DRAWS = 7  # of each kind of box
 _FEW = 3  # Gaussian clouds, and shells
 _NOTCHES = 5
-_LEAST = 20  # rows below which nothing is said, and values below which a column counts as a grid
+_LEAST = 20  # rows below which there is no answer, and values below which a column counts as a grid
 _NEAREST = 20  # samples around a midpoint, or a tenth of all
 CHANCE = 0.005  # share of midpoints that are remote in a reference
 _EXCESS = 2.0  # by which the share must exceed the largest of a reference's draws
-_CLEARLY = 2.0  # times: how far a planted notch must lie above the limit, and the samples themselves below it
+_CLEARLY = 2.0  # factor by which a planted notch must lie above the limit, and the samples themselves below it
 _BESIDE = 5  # spacings on either side of a gap
 _GAP = 0.1  # share of midpoints in gaps of one direction above which there is one
 _HARDLY = 1e-4  # of the largest spread: directions that vary less are left out
@@ -32,12 +32,12 @@ _UNMIXED = 10  # dimensions up to which ICA looks for the axes of a box
 
 @dataclass(frozen=True)
 class Convexity:
-    """How far midpoints of random pairs lie from other samples.
+    """Convexity probe: distances of midpoints of random pairs from other samples.
 
     Attributes
     ----------
     share : float
-        The share of midpoints that lie farther from the nearest sample than 99 % of samples do from theirs.
+        The share of midpoints that lie farther from the nearest sample than 99% of samples do from theirs.
     ratio : float
         The median distance of a midpoint to the nearest sample over that of a sample to its nearest neighbour.
     solid, hollow : float
@@ -49,15 +49,15 @@ class Convexity:
     answer : {"holes", "none seen", "blind"}
     sentence : str
     remote : float
-        The share of midpoints that lie farther from samples, in units of the spacing of these samples, than 99.5 % of
+        The share of midpoints that lie farther from samples, in units of the spacing of these samples, than 99.5% of
         midpoints do in a reference with a convex support: the smallest over the references. By chance 0.005.
     limit : float
-        What ``remote`` has to exceed.
+        The threshold of ``remote``.
     gap : float
         The same share for one direction alone: the largest over the columns and the axes that ICA finds.
     notch, shell : float
-        The least ``remote`` where a notch is cut into these samples that takes a quarter of them, and of samples from
-        the surface of an ellipsoid: what would be seen if it were there.
+        The least ``remote`` of these samples after a notch that removes a quarter of them, and of samples from the
+        surface of an ellipsoid: the power of the probe.
     """
 
     share: float
@@ -80,15 +80,15 @@ def convexity(latents: Array, *, random_state: int = 0) -> Convexity | None:
     """Probe the assumption that the latents' support is convex; None where there are too few rows, or no spread.
 
     A midpoint in a hole lies far from all samples, while these lie as near to each other as elsewhere. So the distance
-    of a midpoint to its nearest samples, 20 or a tenth of all, is taken in units of what that distance is for these.
-    Where samples are sparse, both grow: a box whose samples crowd in the corners is no hollow one. Chance comes from
+    of a midpoint to its nearest samples, 20 or a tenth of all, is divided by the same distance of these samples. Where
+    samples are sparse, both grow: a box whose samples crowd in the corners does not count as hollow. Chance comes from
     references with a convex support and as many rows: boxes, made by shuffling every column, and every axis that ICA
-    finds, on its own; for columns of few values a Gaussian of the same covariance. A direction with a gap would make
-    boxes with gaps, so every direction is probed alone; along a single one gaps are all there is to see.
+    finds, separately; for columns of few values a Gaussian of the same covariance. A direction with a gap would make
+    boxes with gaps, so every direction is also probed alone; in one dimension gaps are the only holes.
 
-    What is not there may also not be seen. The same probe is run on these samples with a notch cut into them, a quarter
-    that lies above the median in two directions. Where that is not clearly seen, an empty answer means nothing
-    ("blind"). Holes smaller than that, or than the spacing of samples, stay unseen in any case.
+    To measure its power, the same probe is run on these samples after removing a notch, the quarter that lies above the
+    median in two directions. If that is not clearly detected, the answer is "blind". Holes smaller than that, or than
+    the spacing of samples, are never detected.
 
     Examples
     --------
@@ -136,21 +136,21 @@ def convexity(latents: Array, *, random_state: int = 0) -> Convexity | None:
 
 _READING = {
     "holes": "The latents' support does not look convex: {remote:.1%} of the midpoints of random pairs lie farther "
-    "from samples than these lie from each other (in {reference} 0.5 %, at most {limit:.1%}).",
-    "line": "No gap was seen in the latents' support, which has one direction: {gap:.1%} of the midpoints of random "
-    "pairs lie in gaps between samples, and {notch:.0%} would if the middle third of these samples were missing.",
-    "blind line": "Whether the latents' support is convex cannot be told from {n:,} samples along one direction: "
-    "{gap:.1%} of the midpoints of random pairs lie in gaps, and {notch:.0%} would if the middle third were missing.",
+    "from samples than these lie from each other (in {reference} 0.5%, at most {limit:.1%}).",
+    "line": "No gap was detected in the latents' support, which has one direction: {gap:.1%} of the midpoints of "
+    "random pairs lie in gaps between samples ({notch:.0%} if the middle third of these samples were missing).",
+    "blind line": "Convexity of the latents' support cannot be determined from {n:,} samples along one direction: "
+    "{gap:.1%} of the midpoints of random pairs lie in gaps ({notch:.0%} if the middle third were missing).",
     "gap": "The latents' support does not look convex: in one direction {gap:.0%} of the midpoints of random pairs lie "
     "in a gap between samples.",
-    "none seen": "No holes were seen in the latents' support: {remote:.1%} of the midpoints of random pairs are remote "
-    "(at most {limit:.1%} by chance), and a notch that takes a quarter of these samples would be seen.",
-    "blind": "Whether the latents' support is convex cannot be told from {n:,} samples in {d} dimensions: neither a "
-    "notch that takes a quarter of them nor a hollow cloud would be seen.",
-    "unclear": "Whether the latents' support is convex cannot be told: {remote:.1%} of the midpoints of random pairs "
-    "are remote, within what chance allows (at most {limit:.1%}) but too many to exclude a notch.",
-    "shells": "Whether the latents' support is convex cannot be told from {n:,} samples in {d} dimensions: a hollow "
-    "cloud would be seen, but not a notch that takes a quarter of them.",
+    "none seen": "No holes were detected in the latents' support: {remote:.1%} of the midpoints of random pairs are "
+    "remote (at most {limit:.1%} by chance); a notch that removes a quarter of these samples would be detected.",
+    "blind": "Convexity of the latents' support cannot be determined from {n:,} samples in {d} dimensions: neither a "
+    "notch that removes a quarter of them nor a hollow cloud would be detected.",
+    "unclear": "Convexity of the latents' support cannot be determined: {remote:.1%} of the midpoints of random pairs "
+    "are remote, within the range of chance (at most {limit:.1%}) but too many to exclude a notch.",
+    "shells": "Convexity of the latents' support cannot be determined from {n:,} samples in {d} dimensions: a hollow "
+    "cloud would be detected, but not a notch that removes a quarter of them.",
 }
 
 
@@ -193,7 +193,7 @@ def _nearest(values: Array, points: Array, k: int) -> tuple[Array, Array]:
 
 
 def _excess(references: Sequence[Sequence[_Probe]]) -> Callable[[_Probe], tuple[float, float]]:
-    """The share of remote midpoints and its limit, for the reference that leaves the least of one above the other."""
+    """The share of remote midpoints and its limit, for the reference with the smallest excess."""
     known = []
     for drawn in references:
         threshold = float(np.quantile(np.concatenate([each.local for each in drawn]), 1 - CHANCE))
@@ -217,7 +217,7 @@ def _boxes(values: Array, white: Array, sources: Array, axes: Array, rng: np.ran
 
 
 def _axes(cloud: Array) -> Array:
-    """Directions in which the whitened cloud may be a box, as rows: by ICA where it can be had."""
+    """Directions in which the whitened cloud may be a box, as rows: by ICA where possible."""
     rank = cloud.shape[1]
     if not 2 <= rank <= _UNMIXED or len(cloud) < 10 * rank:
         return np.eye(rank)

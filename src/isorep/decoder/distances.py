@@ -26,10 +26,10 @@ class Chords:
     """The least and the largest ratio of output distance to latent distance over pairs of rows.
 
     A decoder whose image folds back on itself has short chords between distant latents: its smallest ratio falls
-    below the smallest singular value of its Jacobians. ``shortest`` and ``longest`` are the ratios that remain when
-    the rounding of the outputs is allowed for. ``meeting`` is, of the pairs whose outputs are as near as neighbours,
-    the one with the most distant latents for its chord: distances of the outputs and of the latents. ``collide`` says
-    that distant latents have one output.
+    below the smallest singular value of its Jacobians. ``shortest`` and ``longest`` are the ratios after allowing for
+    the rounding of the outputs. ``meeting`` is, of the pairs whose outputs are as near as neighbours, the one with the
+    most distant latents for its chord: distances of the outputs and of the latents. ``collide`` is true if distant
+    latents have one output.
     """
 
     smallest: float
@@ -43,7 +43,7 @@ class Chords:
 
 @dataclass(frozen=True)
 class Mismatch(Record):
-    """How far the outputs of two models are apart: the largest norm, its root mean square, and the outputs' spread."""
+    """Difference of two models' outputs: its largest norm, its root mean square, and the outputs' spread."""
 
     derived: ClassVar[tuple[str, ...]] = ("share",)
     largest: float
@@ -59,7 +59,7 @@ class Mismatch(Record):
 def paired_outputs(
     decoders: tuple[Any, Any], sides: tuple[Latents, Latents], rows: Array, device: Any = None
 ) -> tuple[Array, Array, Mismatch | None]:
-    """The outputs of both decoders at some rows, and how far all paired outputs are apart; None if widths differ."""
+    """The outputs of both decoders at some rows, and the mismatch of all paired outputs; None if widths differ."""
     kept: tuple[list[Array], list[Array]] = ([], [])
     moments: tuple[list[Any], list[Any]] = ([], [])
     apart = []
@@ -133,7 +133,7 @@ def chords(latents: Array, outputs: Array, eps: float = float(np.finfo(np.float6
 
 @dataclass(frozen=True)
 class RigidErrors:
-    """Residuals of least-squares rigid motions, held out and in sample, in units of the target's diameter."""
+    """Residuals of least-squares rigid motions, held out and in-sample, in units of the target's diameter."""
 
     held_out: Error
     in_sample: Error
@@ -151,7 +151,7 @@ def rigid_errors(x: Array, y: Array, unit: float, folds: int, seed: int) -> Rigi
 
 
 def ladder(x: Array, y: Array, names: tuple[str, str] = ("first", "second"), **settings: Any) -> Comparison:
-    """Rigid and linear rungs of :func:`isorep.compare`; what it warns of is among its caveats."""
+    """Rigid and linear rungs of :func:`isorep.compare`; its warnings are among its caveats."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         sides = (Representation(side, name=name) for side, name in zip((x, y), names, strict=True))
@@ -159,7 +159,7 @@ def ladder(x: Array, y: Array, names: tuple[str, str] = ("first", "second"), **s
 
 
 def relative_sizes(x: Array, y: Array, compared: Comparison) -> dict[str, Any]:
-    """What bounds ask about the sizes of two clouds, in diameters of the second."""
+    """The sizes of two clouds that bounds need, in diameters of the second."""
     unit = compared.diameter.value
     return {
         "dimension": (x.shape[1], y.shape[1]),

@@ -1,4 +1,4 @@
-r"""Linear ends of two networks: the map between penultimate layers that equal logits leave (A.3.4).
+r"""Linear ends of two networks: the map between penultimate layers that equal logits determine (A.3.4).
 
 Two networks with equal distributions have equal log-odds, :math:`W_1e_1+b_1=W_2e_2+b_2` with heads and biases centred
 over classes, as softmax fixes logits up to a constant per row. Where :math:`W_2` has full column rank,
@@ -35,24 +35,24 @@ if TYPE_CHECKING:
 
 EQUAL_OUTPUTS, LINEAR, NOT_DETERMINED = "equal outputs", "linear", "not determined"
 ROUNDING = 1e-6  # singular values below this share of the largest are lost: networks work in float32
-_AFFINE = 1e-4  # how far outputs may be from an affine map of the end, of their spread
+_AFFINE = 1e-4  # largest deviation of outputs from an affine map of the end, relative to their spread
 
 
 @dataclass(frozen=True)
 class EndMap(Record):
-    r"""How the ends of two networks are tied.
+    r"""Relation between the ends of two networks.
 
     Attributes
     ----------
     answer : {"equal outputs", "linear", "not determined"}
-        The identity between outputs, the map that two linear heads leave, or nothing.
+        The identity between outputs, the map that two linear heads determine, or nothing.
     sentence : str
     smallest, largest : float
         Singular values of the map :math:`A` from the first end to the second: 0 and infinity where nothing ties them.
     rank, width : int or None
-        Of the second head, centred over classes where outputs are logits; the width is that of the end.
+        Rank of the second head, centred over classes where outputs are logits, and width of the end.
     inverse : float or None
-        :math:`\|W_2^+\|`, by which a difference of logits moves the second end at most.
+        :math:`\|W_2^+\|`: the largest change of the second end per difference of logits.
     outputs : float or None
         The root mean square difference of the outputs that the heads are compared by.
     mismatch : Mismatch or None
@@ -72,7 +72,7 @@ class EndMap(Record):
 
     @property
     def determined(self) -> bool:
-        """Whether anything ties the ends."""
+        """Whether the ends are related by a known map."""
         return self.answer != NOT_DETERMINED
 
     @property
@@ -82,7 +82,7 @@ class EndMap(Record):
 
 
 def equal_outputs(first: Array, second: Array) -> EndMap:
-    """The ends are the outputs, which Theorem 1 takes to be equal."""
+    """The ends are the outputs, which Theorem 1 assumes to be equal."""
     if first.shape != second.shape:
         widths = f"{first.shape[1]} and {second.shape[1]}"
         return EndMap(NOT_DETERMINED, f"not determined: the outputs have {widths} dimensions, and cannot be equal")
@@ -100,13 +100,13 @@ def linear_ends(
     *,
     logits: bool,
 ) -> EndMap:
-    """The map between two layers ``to`` that the affine rest of both networks leaves."""
+    """The map between two layers ``to`` that the affine rest of both networks determines."""
     heads = []
     for network, inputs, end, output in zip(networks, rows, ends, outputs, strict=True):
         head = _head(split.Split(network, to, None), end, inputs, output, logits)
         if head is None:
             return _open(
-                f"the outputs are no linear function of {to}, so equal outputs do not tie the ends by a linear map"
+                f"the outputs are not a linear function of {to}, so equal outputs do not relate the ends linearly"
             )
         heads.append(head)
     (first, shift1), (second, shift2) = heads
@@ -116,7 +116,7 @@ def linear_ends(
     rank = int((spread > ROUNDING * spread[0]).sum()) if spread[0] > 0 else 0
     if rank < width:
         centred = " once softmax's constant per row is taken out" if logits and len(second) > 1 else ""
-        return _open(f"the second network's outputs see {rank} of {width} directions of {to}{centred}", rank, width)
+        return _open(f"the second network's outputs use {rank} of {width} directions of {to}{centred}", rank, width)
     inverse = np.linalg.pinv(second)
     matrix, shift = inverse @ first, inverse @ (shift1 - shift2)
     values = [np.asarray(end.reshape(len(end), -1).double().cpu().numpy()) for end in ends]
@@ -126,7 +126,7 @@ def linear_ends(
     full = matrix.shape[1] <= matrix.shape[0] and singular[-1] > ROUNDING * singular[0]
     least, most = float(singular[-1]) if full else 0.0, float(singular[0])
     said = (
-        f"The outputs tie {to} of the two networks by a linear map that stretches by {least:.3g} to {most:.3g}. "
+        f"The outputs relate {to} of the two networks by a linear map with singular values {least:.3g} to {most:.3g}. "
         f"The ends differ from it by {apart.share:.2g} of their spread (RMS)."
     )
     norm = float(np.linalg.norm(inverse, 2))
@@ -134,7 +134,7 @@ def linear_ends(
 
 
 def mismatch(first: Array, second: Array) -> Mismatch:
-    """How far paired rows are apart."""
+    """The mismatch of paired rows."""
     norms = np.linalg.norm(first - second, axis=1)
     spread = math.hypot(rms_radius(first), rms_radius(second)) / math.sqrt(2)
     return Mismatch(float(norms.max()), float(np.sqrt((norms**2).mean())), spread)

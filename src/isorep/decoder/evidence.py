@@ -20,10 +20,10 @@ _FOLDED = 3.0  # a chord between neighbours that is so many times shorter than t
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of one map: extreme singular values over ``rows`` rows, kinks, chords, holes in the support.
+    """Evidence on one map: extreme singular values over ``rows`` rows, kinks, chords, holes in the support.
 
     ``convexity`` is the answer of :func:`isorep.decoder.convexity`, and ``kinks`` names steps without a derivative;
-    None where nothing looked for them. ``estimated`` says where the singular values come from if not from Jacobians.
+    None where they were not searched for. ``estimated`` is the source of singular values that are not from Jacobians.
     """
 
     smallest: float
@@ -48,7 +48,7 @@ class Evidence:
 
 
 def assumptions_of(sides: Sequence[Evidence], apart: Mismatch | None) -> tuple[Assumption, ...]:
-    """The assumptions of Theorem 1 with what the sample says about each; ``apart`` is None where widths differ."""
+    """The assumptions of Theorem 1 with the sample's evidence on each; ``apart`` is None where widths differ."""
     answers = [side.convexity for side in sides]
     convex = VIOLATED if "holes" in answers else MEASURED if set(answers) == {"none seen"} else NOT_TESTED
     differ = "outputs have different widths"
@@ -118,6 +118,6 @@ def _supremum(sides: Sequence[Evidence]) -> Assumption:
         return Assumption(SUPREMUM, VIOLATED, "; ".join(said))
     if not said:
         said.append(
-            f"with 95 % confidence at most {1 - 0.05 ** (1 / rows):.2g} of new latents exceed the largest of {rows}"
+            f"with 95% confidence at most {1 - 0.05 ** (1 / rows):.2g} of new latents exceed the largest of {rows}"
         )
     return Assumption(SUPREMUM, NOT_TESTED, "; ".join(said))

@@ -1,18 +1,21 @@
-"""Bi-Lipschitz constants as records that print, tabulate and serialise, and the sentences that say what they mean."""
+"""Bi-Lipschitz constants: records with printing, tables and JSON, and verdict sentences."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ..representation import Array
-from ..results import Record, ResultRecord, plain
+from ..results import Record, ResultRecord, plain, told
 from .bound import shown
 from .convexity import Convexity
 from .prepare import import_torch
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _MOST_ROWS = 5000  # whose values are kept in the JSON
@@ -28,7 +31,7 @@ class Constants(Record):
     constant : float
         :math:`1+L=\max_i\max(\sigma_{\max}(J_i),\,1/\sigma_{\min}(J_i))`.
     mean_constant, quantiles
-        Of the local constants.
+        Mean and quantiles of the local constants.
     similarity_constant : float
         :math:`\sqrt{\max_i\sigma_{\max}/\min_i\sigma_{\min}}`: the constant after the best global scale.
     scale : float or None
@@ -48,7 +51,7 @@ class Constants(Record):
 
     @property
     def excess(self) -> float:
-        """The theorem's L: the constant less 1."""
+        """The theorem's L: the constant minus 1."""
         return self.constant - 1
 
     @property
@@ -58,13 +61,13 @@ class Constants(Record):
 
     @property
     def infinite(self) -> bool:
-        """Whether a direction is lost; JSON has no infinity, so it says where one is meant."""
+        """Whether a direction is lost, so that the constant is infinite; JSON has no infinity."""
         return math.isinf(self.constant)
 
 
 @dataclass(frozen=True)
 class Isometry:
-    r"""How near all singular values are to 1, and what that says about the constant.
+    r"""Dynamical isometry: how near all singular values are to 1, and the constants that follow.
 
     Attributes
     ----------
@@ -73,7 +76,7 @@ class Isometry:
     mean_square : float or None
         The mean of :math:`(\sigma-1)^2`; None where not all singular values are known.
     text_constant : float
-        :math:`(1+\delta)/(1-\delta)`, the bound on the condition number that the paper's text takes.
+        :math:`(1+\delta)/(1-\delta)`, the bound on the condition number in the paper's text.
     sharp_constant : float
         :math:`1/(1-\delta)`; both are infinite from :math:`\delta=1` on.
     """
@@ -86,7 +89,7 @@ class Isometry:
 
 @dataclass(frozen=True)
 class Directions:
-    """The constant that random directions give, beside the exact one at the same rows where that is known."""
+    """The constant estimated from random directions, and the exact one at the same rows where known."""
 
     count: int
     rows: int
@@ -98,7 +101,7 @@ class Directions:
 
 @dataclass(frozen=True)
 class Latent:
-    """A latent's name and its largest column norm over the sample, of the largest of all latents."""
+    """A latent's name and its maximum Jacobian column norm over the sample, relative to the most active latent."""
 
     name: str
     activity: float
@@ -141,7 +144,7 @@ class Geometry(ResultRecord):
     certain : bool
         False where the constant is an estimate from below: random directions, or steps that did not converge.
     notes : tuple of str
-        What is to be said about how the decoder was run.
+        Notes on how the decoder was run.
     """
 
     schema: ClassVar[str] = "isorep.decoder/1"
@@ -201,7 +204,7 @@ class Geometry(ResultRecord):
 
     @property
     def inactive(self) -> tuple[str, ...]:
-        """The names of latents that the decoder hardly responds to."""
+        """The names of inactive latents, to which the decoder hardly responds."""
         return tuple(latent.name for latent in self.latents if not latent.active)
 
     def worst(self, count: int = 5) -> tuple[Sample, ...]:
@@ -219,8 +222,46 @@ class Geometry(ResultRecord):
 
         return as_text(constants_table(self), "L", "best scale")
 
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row of constants over all latents, and one over the active ones where some are not."""
+        sides = {"all": self.constants, "active": self.active}
+        return [
+            {"latents": name, **row} for name, each in sides.items() if each is not None for row in each.frame_rows()
+        ]
+
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The constants over the sample beside the limit that the near-identifiability theorem asks for; 1 is best.
+
+        The axis ends at 10; a larger constant stands there with its number. ``ax`` is where to draw, by default a new
+        pyplot figure of one column (3.35 inches) or two ("double").
+        """
+        from ..report.plots import Mark, dots
+
+        sides = {"": self.constants, ", active latents": self.active}
+        marks = [
+            Mark(f"{name}{where}", value, strong=name == "largest")
+            for where, each in sides.items()
+            if each is not None
+            for name, value in (
+                ("largest", each.constant),
+                ("up to scale", each.similarity_constant),
+                ("median row", each.quantiles["0.5"]),
+            )
+        ]
+        limit = (THEOREM_LIMIT, "limit of the theorem, √2")
+        return dots(
+            ax,
+            marks,
+            "bi-Lipschitz constant 1 + L",
+            width=width,
+            limits=(1.0, None),
+            reference=limit,
+            farthest=10.0,
+            value_name="measured" if self.certain else "at least",
+        )
+
     def to_dict(self) -> dict[str, Any]:
-        """Everything but what thousands of rows and singular values repeat, as plain data with a versioned schema."""
+        """Plain data with a versioned schema; long lists of rows and singular values are thinned."""
         step = -(-len(self.local) // _MOST_ROWS)
         samples = {"row": self.rows, "largest": self.largest, "smallest": self.smallest, "local": self.local}
         more = {
@@ -253,7 +294,7 @@ class Geometry(ResultRecord):
 
     @property
     def verdict(self) -> tuple[str, ...]:
-        """What the numbers say, in sentences, the most important first."""
+        """The results in sentences, the most important first."""
         said = [_constant(self)]
         d, outputs, ranks = self.data["latents"], self.data["outputs"], self.ranks
         if self.active is not None:
@@ -264,7 +305,7 @@ class Geometry(ResultRecord):
                 f"{shown(self.active.constant)}."
             )
         elif self.latents and len(self.inactive) == d:
-            said.append("Its output does not move with any latent: at these rows it is constant.")
+            said.append("Its output does not depend on any latent: at these rows it is constant.")
         elif outputs < d:
             said.append(f"Lost everywhere: {d - outputs} of {d} directions or more (outputs: {outputs}).")
         elif ranks is not None and ranks["least"] < d:
@@ -275,7 +316,7 @@ class Geometry(ResultRecord):
         constant = f"{'' if self.certain else 'at least '}{shown(best.constant)}"
         scaled = "" if best.scale is None else f" (output times {best.scale:.4g})"
         said.append(
-            f"The near-identifiability theorem asks for at most √2 = 1.414 (2L + L² <= 1): the constant is {constant}, "
+            f"The near-identifiability theorem requires at most √2 = 1.414 (2L + L² <= 1): the constant is {constant}, "
             f"and {shown(best.similarity_constant)} after the best global scale{scaled}."
         )
         if (tried := self.directions) is not None:
@@ -285,27 +326,27 @@ class Geometry(ResultRecord):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What to keep in mind, most important first."""
+        """Limits of these numbers, most important first."""
         said, n = list(self.notes), len(self.local)
         if self.mode == "paper":
-            said.append("random directions give an estimate from below, the lower the more latents there are")
+            said.append("random directions underestimate the constant, more so with more latents")
         elif not self.certain:
-            said.append("some smallest singular values did not converge: the constant is an estimate from below")
+            said.append("some smallest singular values did not converge: the constant is a lower bound")
         if n > 1:
             said.append(
-                f"the constant is the largest of {n:,} rows: of latents drawn like these, up to "
-                f"{min(1.0, 1 - 0.05 ** (1 / n)):.2g} may exceed it (95 % confidence)"
+                f"the constant is the largest of {n:,} rows: a share of up to {min(1.0, 1 - 0.05 ** (1 / n)):.2g} of "
+                "latents drawn like these may exceed it (95% confidence)"
             )
         else:
             said.append("the constant is that of a single row")
         if kinks := ", ".join(self.data["kinks"]):
-            said.append(f"the theorem asks for a continuously differentiable decoder, and this one has kinks ({kinks})")
+            said.append(f"the theorem requires a continuously differentiable decoder, and this one has kinks ({kinks})")
         if self.mode != "paper" and self.rank is None:
-            said.append("inactive latents were not looked for: with so many latents their columns are not computed")
+            said.append("inactive latents were not detected: with so many latents, Jacobian columns are not computed")
         return tuple(said)
 
     def __str__(self) -> str:
-        return "\n".join([self.table(), "", *self.verdict, *(f"note: {caveat}" for caveat in self.caveats)])
+        return told(" ".join(self.verdict), self.table(), notes=self.caveats)
 
 
 THEOREM_LIMIT = math.sqrt(2)  # of the constant: 2L + L^2 <= 1
@@ -315,9 +356,9 @@ def _constant(geometry: Geometry) -> str:
     n, lost = len(geometry.local), int(np.isinf(geometry.local).sum())
     at = "one latent" if n == 1 else f"{n:,} latents"
     if lost:
-        return f"Measured at {at}, the decoder is not bi-Lipschitz: at {lost:,} of them it loses directions."
+        return f"The decoder is not bi-Lipschitz: at {at if n == 1 else f'{lost:,} of {at}'} it loses directions."
     least = "" if geometry.certain else "at least "
     return (
-        f"Measured at {at}, the decoder stretches directions by {geometry.smallest.min():.4g} to "
-        f"{geometry.largest.max():.4g}, so it is locally {least}{shown(geometry.constant)}-bi-Lipschitz there."
+        f"The decoder is locally {least}{shown(geometry.constant)}-bi-Lipschitz at {at}: it stretches directions by "
+        f"{geometry.smallest.min():.4g} to {geometry.largest.max():.4g}."
     )

@@ -1,4 +1,4 @@
-r"""Isometric-approximation constant and Jung's radius: numbers that depend on the dimension alone.
+r"""Isometric-approximation constant and Jung's radius, which depend on the dimension only.
 
 A map :math:`f` on a compact set :math:`A\subset\mathbb R^n` of diameter 1 that changes no distance by more than
 :math:`\varepsilon` lies within :math:`c_n\sqrt\varepsilon` of an isometry (Alestalo, Trotsenko & Väisälä 2001). Their
@@ -13,7 +13,7 @@ coordinate by coordinate. With :math:`\delta_0=\tfrac32(2+\varepsilon)`,
 
 bounds the error of coordinate :math:`k` by :math:`\kappa_k\varepsilon/h_k`. Directions thinner than
 :math:`\tau_k\sqrt\varepsilon` are left to the pairwise distances, and above a threshold :math:`\varepsilon^*` the two
-clouds are merely laid centre on centre. Every choice of :math:`\varepsilon^*` and :math:`\tau` certifies a constant.
+clouds are merely aligned by their centres. Every choice of :math:`\varepsilon^*` and :math:`\tau` certifies a constant.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Jacobians of decoders at many latents, within a limit of memory.
+"""Jacobians of decoders at many latents, within a memory limit.
 
 Products with a decoder's Jacobian, for many rows and many directions at once.
 
@@ -40,32 +40,32 @@ def jacobian(
     device: Any = None,
     progress: Progress | None = None,
 ) -> Array:
-    r"""The Jacobian of a decoder at each row of the latents.
+    r"""Compute the Jacobian of a decoder at each row of the latents.
 
     .. math:: J_i=\frac{\partial g}{\partial z}(z_i)\in\mathbb R^{\text{outputs}\times d}
 
     Parameters
     ----------
     decoder : callable
-        A torch module or a function that maps a batch (n, d) of latents to a batch (n, ...) of outputs, each row on
+        Torch module or function that maps a batch (n, d) of latents to a batch (n, ...) of outputs, each row on
         its own. It runs in evaluation mode, in the precision and on the device of its parameters; flags are restored.
         Outputs are flattened.
     latents : array, tensor, Representation or path
-        One row a latent. Rows with a shape, as in (n, c, h, w), reach the decoder in that shape, and the Jacobian is
-        over the flattened row.
+        One row per sample. Rows with a shape, as in (n, c, h, w), are passed to the decoder in that shape; the Jacobian
+        is over the flattened row.
     direction : {"auto", "forward", "reverse"}
-        Forward takes one product a latent dimension, reverse one an output; auto takes the fewer.
+        Forward needs one product per latent dimension, reverse one per output; auto (default) uses the fewer.
     memory : float
-        Bytes to work in, beside the array that is returned.
+        Bytes of working memory, in addition to the returned array.
     device : str or torch.device, optional
-        Compute on a copy of the module there.
+        Device to compute on, with a copy of the module.
     progress : callable, optional
         Called as ``progress(stage, done, total)``.
 
     Returns
     -------
     (n, outputs, d) array
-        In the decoder's precision.
+        The Jacobians, in the decoder's precision.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def opened(decoder: Any, latents: Any, direction: str, memory: float, device: An
 
 @dataclass(frozen=True, eq=False)
 class Jacobians:
-    """Jacobians that are computed when they are asked for."""
+    """Jacobians that are computed on demand."""
 
     latents: Latents
     ready: Ready
@@ -112,20 +112,20 @@ class Jacobians:
 
     @property
     def together(self) -> int:
-        """How many directions are pushed or pulled at once, at one row."""
+        """The number of directions pushed or pulled at once, at one row."""
         total = self.ready.d if self.direction == "forward" else self.ready.outputs
         return int(np.clip(self._work / 2 // self._direction_bytes, 1, total))
 
     @property
     def rows_at_once(self) -> int:
-        """How many rows make a block."""
+        """The number of rows per block."""
         ready = self.ready
         one = self.together * self._direction_bytes + ready.held * ready.itemsize + self._jacobian_bytes
         return int(np.clip(self._work // one, 1, self.latents.n))
 
     @property
     def slices(self) -> int:
-        """In how many parts the Jacobian of one row is made, so that it fits."""
+        """The number of parts in which the Jacobian of one row is computed, to fit in memory."""
         return int(np.ceil(self._jacobian_bytes / max(self.memory / 2, 1)))
 
     @property
@@ -244,7 +244,7 @@ def blocked() -> InputError:
 
 
 def _require_gradient(ready: Ready, z: Tensor) -> None:
-    """Refuse a decoder whose output autograd does not trace back to its input; zeros would be believed."""
+    """Refuse a decoder whose output autograd does not trace back to its input, instead of returning zeros."""
     torch = import_torch()
     with torch.enable_grad():
         z = z.detach().clone().requires_grad_()

@@ -46,43 +46,37 @@ def layers(
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> LayerGeometry:
-    r"""Every layer of two trainings of a network: how rigid the rest is, and how near the layers are (A.3.4).
+    r"""Compare every layer of two trainings with the bound from the geometry of the rest of the network (A.3.4).
 
-    A network is split at a layer into what comes before, :math:`f`, and the rest, :math:`g`. Theorem 1 holds for any
-    such split: where both trainings have equal outputs and :math:`g` is :math:`(1+L)`-bi-Lipschitz, the layers agree
-    up to a rigid motion within :math:`c_D\sqrt{2L+L^2}\,\Delta`. Outputs that differ add a term to the bound. Where
-    the rest is taken up to a layer that a linear head reads, equal logits tie these ends by a linear map :math:`A`
-    alone, whose singular values enter the bound; where the head does not see all directions of that layer, nothing
-    ties them, and the answer is "not determined". Where the rest narrows, some directions of the layer
-    leave no trace in the output: the constant is infinite, and the constant over the directions that the rest sees (the
-    row spaces of its Jacobians) is given beside it.
+    A network is split at a layer into the part before it, :math:`f`, and the rest, :math:`g`. Theorem 1 holds for any
+    such split: if both trainings have equal outputs and :math:`g` is :math:`(1+L)`-bi-Lipschitz, the layers agree
+    up to a rigid motion within :math:`c_D\sqrt{2L+L^2}\,\Delta`. Outputs that differ add a term to the bound. If the
+    rest ends at a layer that a linear head reads, equal logits relate these ends only by a linear map :math:`A`, whose
+    singular values enter the bound; if the head does not depend on all directions of that layer, the ends are
+    unrelated, and the answer is "not determined". Where the rest narrows, some directions of the layer do not affect
+    the output: the constant is infinite, and the constant over the directions that the rest depends on (the row spaces
+    of its Jacobians) is reported as well.
 
     Parameters
     ----------
     first, second : torch.nn.Module
         Two trainings of a network, or two networks with layers of these names.
     inputs : (n, ...) array or tensor
-        Examples that both are run on.
+        Examples on which both are run.
     layers : sequence of str, optional
-        Dotted names of submodules. By default the children of a ``Sequential``, or all modules without children, in
-        the order of execution.
+        Dotted names of submodules. Default: the children of a ``Sequential``, or all modules without children, in the
+        order of execution.
     to : str
-        Where the rest ends: ``"output"``, or a dotted name such as that of the penultimate layer, which supervised
-        training identifies up to a linear map (see ``end`` of the result).
+        Where the rest ends: ``"output"`` (default), or a dotted name such as that of the penultimate layer, which
+        supervised training identifies up to a linear map (see ``end`` of the result).
     logits : bool
-        Where ``to`` names a layer: whether the outputs are logits, or probabilities, which softmax fixes up to a
-        constant per row; a single one is the log-odds of two classes. ``False`` for outputs that are compared as they
-        are.
+        Whether the outputs are logits or probabilities, which softmax determines up to a constant per row; a single
+        output is the log-odds of two classes. ``False`` if outputs are compared as they are. Only used if ``to`` names
+        a layer.
     samples : int
         Jacobians are taken at so many of the examples.
-    names : pair of str
-        What to call the two networks.
-    folds, n_null : int
-        As for :func:`isorep.compare`.
-    random_state : int
-        Seed of samples, folds and null.
-    progress : callable, optional
-        Called with a stage's name, the steps done and the steps in all.
+    names, folds, n_null, random_state, progress
+        As for :func:`pair`.
 
     Returns
     -------
@@ -209,13 +203,13 @@ def _caveats(layers: list[Layer], left_out: list[str], tie: EndMap, to: str, row
         said.append(f"the rest loses directions of {', '.join(narrow)}: the constant is infinite there")
     wide = max(max(layer.widths) for layer in layers)
     if rows < 5 * wide:
-        said.append(f"there are {rows} rows for layers of up to {wide} units: held-out linear errors overstate")
+        said.append(f"only {rows} rows for layers of up to {wide} units: held-out linear errors are overestimated")
     where = "the output" if to == OUTPUT else to
     return (*said, f"constants are the largest over a sample of examples; the rest ends at {where}")
 
 
 def measure_rest(at: split.Split, values: torch.Tensor, inputs: torch.Tensor) -> tuple[Rest, Array]:
-    """The singular values of the rest at some examples, and the space of all directions it sees."""
+    """The singular values of the rest at some examples, and the space of all directions it depends on."""
     spectra, seen, outputs = [], None, 0
     for block in split.rest_jacobians(at, values, inputs):
         spectra.append(np.linalg.svd(block, compute_uv=False))
@@ -268,7 +262,7 @@ def measure_layer(
     end: EndMap,
     settings: dict[str, Any],
 ) -> Layer:
-    """The errors between two layers beside what their rests allow, with the directions that each rest sees."""
+    """The errors between two layers and the bounds from their rests, with the directions that each rest depends on."""
     (first, _), (second, _) = seen_by
     rests = (first, second)
     turned = [_rotated(side) for side in sides.values]
@@ -292,7 +286,7 @@ def measure_layer(
 
 
 def _reading(rests: tuple[Rest, Rest], end: EndMap) -> tuple[str, bool]:
-    """What Theorem 1 says about a layer, and whether it says anything about it or a part of it."""
+    """What Theorem 1 covers of a layer, and whether it covers anything."""
     if not end.determined:
         return end.sentence, False
     if any(rest.depends_on_input for rest in rests):
@@ -301,15 +295,15 @@ def _reading(rests: tuple[Rest, Rest], end: EndMap) -> tuple[str, bool]:
         return "covers the layer", True
     if all(rest.shared for rest in rests):
         unions = sorted({rest.union for rest in rests})
-        seen = f"the {unions[0]} direction{'s' if unions[0] > 1 else ''} that the rest sees"
+        seen = f"the {unions[0]} direction{'s' if unions[0] > 1 else ''} that the rest depends on"
         if len(unions) > 1:
-            seen = f"the {unions[0]} and {unions[1]} directions that the two rests see, as padded clouds"
+            seen = f"the {unions[0]} and {unions[1]} directions that the two rests depend on, as padded clouds"
         return f"covers {seen}, the same at all examples", True
-    return "covers no fixed part: the rest sees other directions at other examples", True
+    return "covers no fixed part: the rest depends on different directions at different examples", True
 
 
 NOTHING = SimpleNamespace(smallest=0.0, largest=math.inf)
-"""A rest that is tied to nothing."""
+"""The end of a rest without a relation to the other network."""
 _PAIRED = 500  # rows whose distances are compared pair by pair
 
 
@@ -321,7 +315,7 @@ def _compared(
     settings: dict[str, Any],
     n_null: int | None = None,
 ) -> dict[str, Any]:
-    """The errors between two clouds, and the bounds on them; without an end there is nothing that ties them."""
+    """The errors between two clouds, and the bounds on them; without an end there are no bounds."""
     x, y = sides.values
     compared = ladder(x, y, worst_case=False, **settings | ({} if n_null is None else {"n_null": n_null}))
     unit = compared.diameter.value
@@ -366,7 +360,7 @@ def _after(rest: Rest, end: EndMap) -> SimpleNamespace:
 
 
 def _assumptions(sides: Sides, rests: Sequence[Rest], apart: Mismatch | None) -> tuple[Assumption, ...]:
-    """What the rows say about the assumptions of a bound that says something."""
+    """Evidence from the rows on the assumptions of a bound that is not vacuous."""
     picked = np.unique(np.linspace(0, len(sides.ends[0]) - 1, _PAIRED).round().astype(int))
     known = []
     for values, end, rest, kinks in zip(sides.values, sides.ends, rests, sides.kinks, strict=True):
@@ -383,7 +377,7 @@ def _constant(sides: Sequence[Array]) -> bool:
 
 
 def _rotated(values: Array) -> Array:
-    """Wide rows in a basis of their own span: rotations and distances stay what they are, and fits get cheap."""
+    """Wide rows in a basis of their own span: rotations and distances do not change, and fits get cheap."""
     n, d = values.shape
     if d <= n:
         return values

@@ -13,6 +13,7 @@ from .bound import VIOLATED
 from .ends import NOT_DETERMINED
 from .layers_result import NOT_COVERED, SOURCES, Layer, LayerGeometry
 from .page import number, short
+from .pair_page import bounds_headline
 
 LONGEST = 16  # letters of a layer's name on an axis
 NO_END = "not determined by the outputs"
@@ -50,7 +51,7 @@ def page(result: LayerGeometry) -> Page:
         result,
         f"{first} and {second} layer by layer",
         f"Layers of {first} and {second}",
-        Answer.of(result.sentence, False if result.violated else None),
+        Answer(bounds_headline(bool(result.violated)), result.sentence, False if result.violated else None),
         _tiles(result),
         (
             Section("errors", "Errors", (Prose((MAPPED,)), _error_figure(result))),

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..alignment.base import Error
 from ..resampling import Null
-from ..results import Record, ResultRecord
+from ..results import Record, ResultRecord, told
 from .bound import VIOLATED, Assumption, Bound, Finding
 from .ends import EndMap
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 OUTPUT = "output"
 SOURCES = {"with_mismatch": "a rigid motion without a scale", "scaled": "a rigid motion with one scale"}
 ANSWERS = (VIOLATED, "kept", "vacuous")
-"""What a bound that applies may come to, the most important first."""
+"""Outcomes of a bound that applies, the most important first."""
 NOT_COVERED = "not covered"
 
 
@@ -24,8 +27,8 @@ class Rest(Record):
     """The rest of one network after a layer: singular values of its Jacobians over a sample of examples.
 
     ``smallest`` is zero where directions are lost, and ``seen_smallest`` the smallest over the directions that are
-    not. ``rank`` is the least number of directions seen at an example, ``union`` the number seen at any.
-    ``depends_on_input`` says that a path leads past the layer.
+    not. ``rank`` is the least number of directions that the rest depends on at an example, ``union`` the number over
+    all examples. ``depends_on_input`` is true if a path leads past the layer.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("lost", "constant", "seen_constant", "similarity_constant", "shared")
@@ -42,7 +45,7 @@ class Rest(Record):
 
     @property
     def lost(self) -> int:
-        """Directions of the layer that leave no trace in the output, at some example."""
+        """Number of directions of the layer that do not affect the output, at some example."""
         return self.width - self.rank
 
     @property
@@ -52,7 +55,7 @@ class Rest(Record):
 
     @property
     def seen_constant(self) -> float:
-        """The constant over the directions that the rest sees."""
+        """The constant over the directions that the rest depends on."""
         return max(self.largest, _inverse(self.seen_smallest))
 
     @property
@@ -62,13 +65,13 @@ class Rest(Record):
 
     @property
     def shared(self) -> bool:
-        """Whether the rest sees the same directions at all examples."""
+        """Whether the rest depends on the same directions at all examples."""
         return self.union == self.rank
 
 
 @dataclass(frozen=True)
 class Seen:
-    """The parts of two layers in the directions that some example's rest sees: their error and its bounds."""
+    """The parts of two layers in the directions that some example's rest depends on: their error and its bounds."""
 
     widths: tuple[int, int]
     held_out: Error
@@ -86,15 +89,15 @@ class Seen:
 
 @dataclass(frozen=True)
 class Layer(Record):
-    """One layer of two networks; errors in diameters of the second's layer, held out unless said otherwise.
+    """One layer of two networks; errors in diameters of the second's layer, held out unless stated otherwise.
 
     ``held_out`` and ``in_sample`` are for rigid motions without a scale, ``scaled`` with one, ``linear`` for linear
-    maps, ``null`` for rigid ones with shuffled rows. ``bound`` is the smallest bound on the root mean square in
-    sample, with what the ends differ by, and ``term`` is what that adds to it; ``scaled_bound`` is the one where a
-    scale is fitted. ``needed`` is the stitching constant below which it would say something for equal ends.
-    ``answer`` is ``kept``, ``violated``, ``vacuous``, ``not covered`` or ``not determined``, and ``findings`` hold the
-    bounds against the errors. ``assumptions`` are given for bounds that say something. ``seen`` is about the directions
-    that the rest sees, where some are lost, and ``reading`` what Theorem 1 says about the layer.
+    maps, ``null`` for rigid ones with shuffled rows. ``bound`` is the smallest bound on the in-sample root mean square,
+    including the mismatch of the ends, and ``term`` is the contribution of that mismatch; ``scaled_bound`` is the bound
+    with a fitted scale. ``needed`` is the stitching constant below which it would not be vacuous for equal ends.
+    ``answer`` is ``kept``, ``violated``, ``vacuous``, ``not covered`` or ``not determined``, and ``findings`` compare
+    the bounds with the errors. ``assumptions`` are given for bounds that are not vacuous. ``seen`` is about the
+    directions that the rest depends on, where some are lost, and ``reading`` what Theorem 1 covers of the layer.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("constant", "infinite", "similarity_constant")
@@ -125,12 +128,12 @@ class Layer(Record):
 
     @property
     def infinite(self) -> bool:
-        """Whether the constant is infinite; JSON has no infinity, so it says where one is meant."""
+        """Whether the constant is infinite; JSON has no infinity."""
         return math.isinf(self.constant)
 
     @property
     def similarity_constant(self) -> float:
-        """The larger of the two constants up to scale, over the directions seen."""
+        """The larger of the two constants up to scale, over the directions that the rests depend on."""
         return max(rest.similarity_constant for rest in self.rests)
 
 
@@ -141,16 +144,16 @@ class LayerGeometry(ResultRecord):
     Attributes
     ----------
     layers : tuple of Layer
-        In the order of execution.
+        The layers, in the order of execution.
     to : str
         Where the rest ends.
     end : EndMap
-        How the ends of the two rests are tied: equal outputs, a linear map that two heads leave, or nothing.
+        Relation of the ends of the two rests: equal outputs, a linear map that two heads determine, or none.
     mismatch : float or None
         The root mean square difference of the ends, after that map, in units of their spread; Theorem 1 assumes none.
     spearman : float or None
-        Rank correlation over the layers of the rest's constant, up to scale and over the directions seen, with the
-        rigid error, scale fitted.
+        Rank correlation over the layers of the rest's constant, up to scale and over the directions it depends on, with
+        the rigid error, scale fitted.
     """
 
     schema: ClassVar[str] = "isorep.decoder_layers/2"
@@ -169,7 +172,7 @@ class LayerGeometry(ResultRecord):
 
     @property
     def violated(self) -> bool:
-        """Whether what was measured exceeds a bound."""
+        """Whether a measured error exceeds a bound."""
         return bool(self.violations)
 
     @property
@@ -181,27 +184,28 @@ class LayerGeometry(ResultRecord):
 
     @property
     def sentence(self) -> str:
-        """What the layers show, in short."""
+        """The result in short."""
         best = min(self.layers, key=lambda layer: layer.scaled.mean)
         worst = max(self.layers, key=lambda layer: layer.scaled.mean)
         ranks = "" if self.spearman is None else f" Rank correlation with the rest's constant: {self.spearman:.2f}."
-        measured = (
-            f"Up to a rigid motion with one scale the closest layer is {best.name} ({best.scaled.mean:.4f} diameters "
-            f"held out) and the farthest {worst.name} ({worst.scaled.mean:.4f}).{ranks}"
-        )
+        near, far = (f"{layer.scaled.mean:.4f}" for layer in (best, worst))
+        measured = f"the closest layer is {best.name} ({near} diameters held out) and the farthest {worst.name} ({far})"
+        if near == far:
+            measured = f"every layer leaves {near} diameters held out"
+        measured = f"Up to a rigid motion with one scale {measured}.{ranks}"
         if self.violations:
             name, finding = self.violations[0]
             return (
                 f"A bound is violated at {name}: {SOURCES[finding.source]} leaves at most {finding.bound:.4g} "
-                f"diameters (RMS), and {finding.measured:.4g} is measured. {finding.why} {measured}"
+                f"diameters (RMS), but {finding.measured:.4g} is measured. {finding.why} {measured}"
             )
         if not self.end.determined:
             return f"{measured} Bounds: {self.end.sentence}."
         telling = ", ".join(layer.name for layer in self.layers if layer.answer == "kept")
         ends = "outputs" if self.to == OUTPUT else "ends"
         return (
-            f"{measured} Bounds that say something: {telling or 'none'} (needed where {ends} are equal: a stitching "
-            f"constant below {max(each.needed for each in self.layers):.3g}; these differ by "
+            f"{measured} Non-vacuous bounds: {telling or 'none'} (for equal {ends}, a stitching constant below "
+            f"{max(each.needed for each in self.layers):.3g} is needed; these {ends} differ by "
             f"{self.mismatch or 0.0:.2g} of their spread)."
         )
 
@@ -212,12 +216,51 @@ class LayerGeometry(ResultRecord):
 
         return as_text(layer_table(self), "Theorem 1")
 
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per layer: constants of the rest, held-out mean errors in diameters, the RMS bound, the answer."""
+        return [
+            {
+                "layer": layer.name,
+                "kind": layer.kind,
+                "constant": layer.constant,
+                "similarity_constant": layer.similarity_constant,
+                "rigid": layer.held_out.mean,
+                "rigid_with_scale": layer.scaled.mean,
+                "linear": layer.linear.mean,
+                "chance": None if layer.null is None else layer.null.mean,
+                "rms_in_sample": layer.in_sample.rms,
+                "rms_bound": layer.bound.value,
+                "answer": layer.answer,
+            }
+            for layer in self.layers
+        ]
+
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The held-out error of every layer, up to a rigid motion with one scale, in sample and beside chance.
+
+        ``ax`` is where to draw, by default a new pyplot figure of one column (3.35 inches) or two ("double").
+        """
+        from ..report.plots import Mark, dots, middle
+
+        marks = [
+            Mark(
+                layer.name,
+                layer.scaled.mean,
+                None,
+                None if layer.null is None else layer.null.mean,
+                middle(layer.null),
+                layer.scaled_in_sample.mean,
+            )
+            for layer in self.layers
+        ]
+        return dots(ax, marks, "rigid error with one scale (diameters)", width=width, value_name="held out")
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
         return super().to_dict() | {"unit": "diameters of the second network's layer, lower is closer"}
 
     def __str__(self) -> str:
-        return "\n".join([self.table(), "", self.sentence, *(f"note: {caveat}" for caveat in self.caveats)])
+        return told(self.sentence, self.table(), notes=self.caveats)
 
 
 def _inverse(value: float) -> float:

@@ -1,12 +1,12 @@
 """Decoders from model files and from code: TorchScript, exported programs, ``package.module:factory``.
 
-Model archives are checked and copied member by member before torch sees them.
+Model archives are checked and copied member by member before torch reads them.
 
-``torch.export.load`` unpickles without limits what says that it is pickled (weights, constants, sample inputs), loads
+``torch.export.load`` unpickles without limits any member marked as pickled (weights, constants, sample inputs), loads
 compiled libraries, evaluates shape expressions and guards as Python, and writes names into Python source.
 ``torch.jit.load`` unpickles in C++ with TorchScript's own types only, but the code inside may name operators that touch
-files. So members, operators, names and expressions are held against what a decoder needs, whatever else is refused,
-and torch reads a fresh archive of exactly the bytes that were checked.
+files. So members, operators, names and expressions are checked against an allow-list of what a decoder needs,
+everything else is refused, and torch reads a fresh archive of exactly the bytes that were checked.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ ADVICE = (
 
 
 def _members(path: Path) -> dict[str, bytes]:
-    """What the archive holds, without the folder that all of it lies in."""
+    """The members of the archive, without their common folder."""
     size = path.stat().st_size
     with path.open("rb") as file:
         start = file.read(2)
@@ -168,7 +168,7 @@ def _checked_program(path: Path, members: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def _checked_json(path: Path, name: str, value: Any, key: str = "", depth: int = 0) -> Any:
-    """The value without what is dropped; anything but plain names, known operators and expressions is refused."""
+    """The value without dropped fields; anything but plain names, known operators and expressions is refused."""
     if depth > 100:
         raise InputError(f"{path} is damaged: {name[:80]} is nested too deeply")
     if isinstance(value, dict):
@@ -228,7 +228,7 @@ def _require_tensors(path: Path, name: str, content: bytes) -> None:
 
 
 def load_decoder(source: str | Path, *, weights: str | Path | None = None) -> Any:
-    """A decoder from a file or from code.
+    """Load a decoder from a file or from code.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def load_decoder(source: str | Path, *, weights: str | Path | None = None) -> An
     Returns
     -------
     callable
-        Takes a batch of latents.
+        The decoder, a function of a batch of latents.
     """
     torch, text = import_torch(), str(source)
     if names_code(text):

@@ -22,9 +22,9 @@ _LOST = 1e-10  # of the largest singular value
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """A map from rows of latents or factors to data, however it was given.
+    """A map from rows of latents or factors to data.
 
-    ``jacobians`` gives those at some rows, ``outputs`` the data it makes of them; ``observed`` stands in where there is
+    ``jacobians`` gives those at some rows, ``outputs`` the data at these rows; ``observed`` replaces them if there is
     neither. ``continuous`` names the columns that have derivatives, with the names of all; ``shape`` is that of an
     output, with the channels of a scene's images first.
     """
@@ -44,7 +44,7 @@ class Map:
 
     @property
     def estimated(self) -> str:
-        """How the constants are estimated, where they are."""
+        """How the constants are estimated, if they are."""
         return "" if self.observed is None else self.how
 
     def columns(self, values: Array) -> tuple[list[int], tuple[str, ...]]:

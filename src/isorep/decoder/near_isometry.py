@@ -1,4 +1,4 @@
-r"""Bounds of near-isometries: how far two representations can be apart up to a rigid motion, before looking at them.
+r"""Bounds of near-isometries: a-priori bounds on the distance of two representations up to a rigid motion.
 
 **From decoders to the stitching map.** Two models with equal outputs, :math:`g_1(x)=g_2(y)`, are tied by
 :math:`y=h(x)`, :math:`h=g_2^{-1}\circ g_1`. A segment between two source latents has an image under :math:`g_1` of at
@@ -46,7 +46,7 @@ from .bound import GIVEN, MEASURED, NOT_TESTED, VIOLATED, Assumption, Bound, Bou
 from .isometric_constant import isometric_constant, jung_radius
 from .stitching import Stitching, positive, stitched
 
-CONVEX = "both supports are convex, so that what holds locally holds for all pairs"
+CONVEX = "both supports are convex, so that local constants hold for all pairs"
 INJECTIVE = "both decoders are injective"
 SMOOTH = "both decoders are continuously differentiable"
 EQUAL = "both models give equal outputs"
@@ -55,7 +55,7 @@ CHORDS = "the lower constants hold for chords: no image folds back on itself, an
 FOLDS = "short chords join near latents: no image folds back on itself until it meets itself"
 IMAGE = "the outputs of the first model lie in the image of the second decoder"
 MISMATCH = "the outputs of the two models differ by no more than the mismatch"
-SMALL = "the defect is at most 1: L at most 0.414 for two decoders alike"
+SMALL = "the defect is at most 1: L at most 0.414 if both decoders have the same constant"
 DISTORTION = "no distance between two rows changes by more than the defect"
 
 
@@ -75,15 +75,15 @@ def bounds(
     mismatch_rms: float | None = None,
     c_d: float | None = None,
 ) -> Bounds:
-    r"""Bounds on the error of the best rigid motion between two representations: Theorem 1, and what follows from it.
+    r"""Bound the error of the best rigid motion between two representations: Theorem 1 and its consequences.
 
     With :math:`\varepsilon=(1+L)^2-1=2L+L^2` (two constants: :math:`\lambda_1\lambda_2-1`), :math:`D` the dimension
-    and :math:`\Delta` the diameter, the smallest of these is the answer for the supremum,
+    and :math:`\Delta` the diameter, the bound on the supremum is the smallest of
 
     .. math:: c_D\sqrt\varepsilon\,\Delta\ (\varepsilon\le1),\qquad
               \bigl(\eta+\sqrt{2\varepsilon+4\eta}\bigr)\Delta,\qquad R_D(2+\varepsilon)\Delta
 
-    with :math:`\eta=(2D)^{1/4}\sqrt{\varepsilon+\varepsilon^2/2}`, and the smallest of these for the root mean square:
+    with :math:`\eta=(2D)^{1/4}\sqrt{\varepsilon+\varepsilon^2/2}`, and that on the root mean square the smallest of
 
     .. math:: \eta\Delta,\qquad \Bigl(\tfrac12\sqrt{2D}\,(\lambda'^2-1)\Bigr)^{1/2}
               \bigl(\mathbb E\|x-x'\|^4\bigr)^{1/4},\qquad R_D\sqrt{1+(1+\varepsilon)^2}\,\Delta.
@@ -91,10 +91,10 @@ def bounds(
     Parameters
     ----------
     first, second : Geometry, optional
-        What :func:`isorep.decoder.bilipschitz` found for the decoder of the source, and of the target; one alone
-        stands for both.
+        Results of :func:`isorep.decoder.bilipschitz` for the decoder of the source, and of the target; one alone is
+        used for both.
     dimension : int or pair of int
-        Of the latents; a pair where the widths differ. Not needed with a geometry that knows it.
+        Number of latents; a pair where the widths differ. Not needed with a geometry.
     constant : float or pair
         The bi-Lipschitz constant :math:`\lambda=1+L\ge1` of both decoders, or of each.
     excess : float or pair
@@ -103,15 +103,15 @@ def bounds(
         In place of constants: a measured near-isometry defect,
         :math:`\max_{ij}|\|y_i-y_j\|-\|x_i-x_j\||/\Delta(X)`.
     diameter, target_diameter : float
-        Of the source, and of the target where it is known.
+        Diameter of the source, and of the target where known.
     radii : pair of float, optional
-        Root mean square distances from the mean of both sides: chance level of the root mean square error.
+        RMS distances from the mean of both sides, which give the chance level of the RMS error.
     spread : float, optional
         :math:`(\mathbb E\|x-x'\|^4)^{1/4}` over pairs of source rows, for the bound that needs no diameter.
     mismatch, mismatch_rms : float
-        The largest difference of the two models' outputs, and its root mean square.
+        Largest difference of the two models' outputs, and its root mean square.
     c_d : float, optional
-        Another constant :math:`c_D` of isometric approximation.
+        Constant :math:`c_D` of isometric approximation; default: :func:`isometric_constant`.
 
     Returns
     -------
@@ -169,7 +169,7 @@ class Sizes:
 
     @property
     def smaller(self) -> float:
-        """A near-isometry is one in both directions: the smaller diameter serves."""
+        """The smaller diameter: a near-isometry is one in both directions."""
         return min(self.diameter, self.target or self.diameter)
 
     def other(self, distortion: float) -> float:
@@ -177,7 +177,7 @@ class Sizes:
         return self.target if self.target is not None else self.diameter + distortion
 
     def chance_sup(self) -> float:
-        """What holds for any two clouds of these diameters."""
+        """A bound for any two clouds of these diameters."""
         return jung_radius(self.dimension) * (self.diameter + (self.target or self.diameter))
 
     def chance_rms(self) -> float:
@@ -199,11 +199,11 @@ FORMULAS = {
     "theorem_1": ("c_D √ε Δ", "Isometric approximation with c_D = {constant} and ε = {epsilon:.4g}{beyond}"),
     "sup_polynomial": (
         "(η + √(2ε + 4η)) Δ",
-        "A contraction serves every row within ηΔ, η = {eta:.4g}, and its orthogonal factor is near it.",
+        "A contraction maps every row within ηΔ of its target, η = {eta:.4g}, and its orthogonal factor is near it.",
     ),
     "sup_trivial": (
         "R_D (Δ + Δ')",
-        "Both clouds lie in balls of Jung's radius: centre on centre, whatever the pairing.",
+        "Both clouds lie in balls of Jung's radius: centres aligned, for any pairing.",
     ),
     "rms": (
         "(2D)^¼ √(ε + ε²/2) Δ",
@@ -211,11 +211,11 @@ FORMULAS = {
     ),
     "rms_diameter_free": (
         "(½ √(2D) (λ'² − 1))^½ (E|x − x'|⁴)^¼",
-        "As above, with each distance by its own length, so that no outlier sets it.",
+        "As above, with each distance in units of its own length, so that no outlier dominates.",
     ),
     "rms_trivial": (
         "√(r² + r'²)",
-        "Mean on mean, a rotation or its negative: their squared errors average to r² + r'².",
+        "Means aligned, a rotation or its negative: their squared errors average to r² + r'².",
     ),
 }
 """The formula of every bound, and the sentence that explains it."""
@@ -235,7 +235,7 @@ def sup_bounds(tie: Stitching, sizes: Sizes, c_d: float | None, rests: tuple[Ass
     numbers = {
         "constant": f"{known:.4g}" if math.isfinite(known) else "infinite beyond 64 dimensions",
         "epsilon": epsilon,
-        "beyond": "." if epsilon <= 1 else ": the theorem says nothing for ε above 1.",
+        "beyond": "." if epsilon <= 1 else ": the theorem does not apply for ε above 1.",
         "eta": eta,
     }
     chance = sizes.chance_sup()
@@ -270,13 +270,13 @@ def rms_bounds(tie: Stitching, sizes: Sizes, rests: tuple[Assumption, ...]) -> l
 
 
 def outside_the_root(tie: Stitching, sizes: Sizes, c_d: float | None) -> list[Bound]:
-    """The bounds for equal outputs, plus what the mismatch moves a row of the target by."""
+    """The bounds for equal outputs, plus the shift of a target row due to the mismatch."""
     without = replace(tie, mismatch=0.0, mismatch_rms=0.0)
     inherited = [Assumption(IMAGE, NOT_TESTED) if each.text == EQUAL else each for each in assumptions(without)]
     rests = (*inherited, Assumption(CHORDS, NOT_TESTED), Assumption(MISMATCH, MEASURED))
     # The exact stitching is another cloud than the target: its diameter is not known.
     plain = Sizes(sizes.widths, sizes.diameter, None, None, None)
-    said = "The mismatch moves each row by at most its decoder's lower constant times itself, outside the root."
+    said = "The mismatch shifts each row by at most itself times the decoder's inverse constant, outside the root."
     bounds_of = {
         "sup": (sup_bounds(without, plain, c_d, ()), tie.mismatch, sizes.chance_sup()),
         "rms": (rms_bounds(without, plain, ()), tie.mismatch_rms, sizes.chance_rms()),
@@ -291,7 +291,7 @@ def outside_the_root(tie: Stitching, sizes: Sizes, c_d: float | None) -> list[Bo
 
 
 def assumptions(tie: Stitching) -> tuple[Assumption, ...]:
-    """What all bounds from these constants rest on."""
+    """The assumptions of all bounds from these constants."""
     if tie.measured_defect is not None:
         return (Assumption(DISTORTION, MEASURED),)
     # Between the images of two segments the inverse must be continuous: an image that meets itself is cut anywhere.

@@ -22,11 +22,11 @@ BINS = 30
 FEW = 10  # singular values that are all named on the axis
 FLOOR, SMALLEST = 1e-6, 1e-12  # what lies below this share of the largest is drawn at the edge; what is zero is not
 QUANTILES = {
-    "0.95": ("95 %", "s1"),
-    "0.75": ("75 %", "s3"),
+    "0.95": ("95%", "s1"),
+    "0.75": ("75%", "s3"),
     "0.5": ("median", "s0"),
-    "0.25": ("25 %", "s3"),
-    "0.05": ("5 %", "s1"),
+    "0.25": ("25%", "s3"),
+    "0.05": ("5%", "s1"),
 }
 CONSTANT_TITLES = {
     "constant": "constant 1 + L",
@@ -42,14 +42,14 @@ CONSTANTS = (
     "the output leaves."
 )
 LATENTS = (
-    "The largest norm that a latent's column of the Jacobian reaches over the rows, of the largest of all latents. "
+    "Maximum Jacobian column norm per latent over the rows, relative to the most active latent. "
     "Below {limit} a latent counts as inactive: the decoder hardly moves with it."
 )
 DIRECTIONS = "Norms of random unit vectors at each row, as in the published experiments: an estimate from below."
 CONVEXITY = (
     "Distance is that of the median midpoint to the nearest sample, over that of the median sample to its nearest "
     "neighbour. Remote are midpoints that lie farther from samples, in units of the spacing of these samples, than "
-    "99.5 % of midpoints do in boxes with the same marginals. A notch takes a quarter of these samples."
+    "99.5% of midpoints do in boxes with the same marginals. A notch takes a quarter of these samples."
 )
 
 
@@ -57,7 +57,7 @@ def page(geometry: Geometry) -> Page:
     """All of it, most important first."""
     name, within = geometry.data["decoder"], geometry.constant <= THEOREM_LIMIT
     reached = None if within and not geometry.certain else within  # an estimate from below may be too low
-    answer = Answer(geometry.verdict[0], " ".join(geometry.verdict[1:]), reached)
+    answer = Answer(_headline(geometry), " ".join(geometry.verdict), reached)
     return page_of(
         geometry,
         f"{name} · decoder",
@@ -74,6 +74,14 @@ def page(geometry: Geometry) -> Page:
             Section("assumptions", "What bounds rest on", (_assumptions(geometry),)),
         ),
     )
+
+
+def _headline(geometry: Geometry) -> str:
+    if math.isinf(geometry.constant):
+        return "The decoder loses a direction at some of the sampled latents."
+    least = "" if geometry.certain else "at least "
+    side = "within" if geometry.constant <= THEOREM_LIMIT else "beyond"
+    return f"At the sampled latents it is {least}{short(geometry.constant)}-bi-Lipschitz, {side} √2."
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -252,7 +260,7 @@ def _directions(geometry: Geometry) -> Section | None:
     titles = ("1 + L from directions", "exact", "mean from directions", "exact mean")
     columns: Forms = {"directions": count, "rows": count, **dict.fromkeys(titles, number)}
     row = (known.count, known.rows, known.constant, known.exact, known.mean_constant, known.exact_mean)
-    table = Table.of("directions", "Random directions beside singular values", columns, [row])
+    table = Table.of("directions", "Random directions and singular values", columns, [row])
     return Section("directions", "Random directions", (Prose((DIRECTIONS,)), table))
 
 

@@ -1,11 +1,11 @@
-"""Theorem 1 on two decoders and their latents: what is measured beside what the theory promises."""
+"""Theorem 1 on two decoders and their latents: measured errors compared with the bounds."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.spatial.distance import pdist
@@ -15,11 +15,11 @@ from ..comparison import Comparison, WorstCase
 from ..errors import InputError
 from ..representation import Array, Representation, match_rows
 from ..resampling import Null
-from ..results import Record, ResultRecord, aligned
+from ..results import Record, ResultRecord, aligned, told, wrapped
 from ..rows import Progress
 from ..settings import check_counts, check_seed
 from .bilipschitz import bilipschitz
-from .bound import VIOLATED, Assumption, Bounds, Finding, held_against, shown
+from .bound import VIOLATED, Assumption, Bounds, Finding, error_rows, held_against, plot_errors, shown
 from .distances import (
     Chords,
     Mismatch,
@@ -38,6 +38,9 @@ from .prepare import Latents, as_latents
 from .stitching import balanced
 from .theorems import Conditioning, conditioning
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 PAIRED_ROWS = 1000
 """Rows whose distances are compared pair by pair."""
 TITLES = {
@@ -48,7 +51,7 @@ TITLES = {
     "mean": "mean singular values (no bound)",
     "scaled": "decoders, one scale free",
 }
-"""The bounds by what they come from: ``mean`` is what means of singular values would give, which bound nothing."""
+"""The bounds by their source; ``mean`` uses means of singular values and is not a bound."""
 
 
 def pair(
@@ -68,22 +71,22 @@ def pair(
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> DecoderPair:
-    r"""Two models side by side: the rigid error that is measured, and the error that Theorem 1 allows.
+    r"""Compare the measured rigid error between two models with the error that Theorem 1 allows.
 
     For latents :math:`x_i` of the first model and :math:`y_i` of the second, of the same examples, the best rigid
-    motion *without a scale* leaves :math:`\|y_i-Tx_i\|`. Beside it stand the certificates from the rows alone, and the
-    bounds from the decoders: from the largest local constants, with and without a term for outputs that differ.
+    motion *without a scale* leaves :math:`\|y_i-Tx_i\|`. It is reported with certificates from the rows alone, and with
+    bounds from the decoders' largest local constants, with and without a term for outputs that differ.
 
     Parameters
     ----------
     first, second : torch modules or functions
         The decoders, as for :func:`jacobian`. No encoder is needed.
     first_latents, second_latents : arrays, tensors, Representations or paths
-        Their latents: paired rows. Where widths differ the narrower side is padded with zeros.
+        Their latents: paired rows. If widths differ, the narrower side is padded with zeros.
     names : pair of str
-        What to call the two models.
+        Names of the two models.
     join : bool
-        Align latents by row id instead of refusing another order or other rows.
+        Align latents by row id; default: raise an error if order or rows differ.
     mode, samples, device
         As for :func:`bilipschitz`.
     folds, n_null : int
@@ -91,9 +94,9 @@ def pair(
     c_d : float, optional
         As for :func:`bounds`.
     random_state : int
-        Seed of folds, null and of the rows whose distances are compared.
+        Seed of folds, null, samples and of the rows whose distances are compared.
     progress : callable, optional
-        Called with a stage's name, the steps done and the steps in all.
+        Called with the name of the stage, the number of steps done and the total.
 
     Returns
     -------
@@ -189,7 +192,7 @@ def _paired(first: Latents, second: Latents, join: bool) -> tuple[Latents, Laten
 
 
 def _rounding(latents: Latents, geometry: Geometry, values: Array) -> float:
-    """By how much the precision of the latents, or of the model that made them, can move a row."""
+    """The largest shift of a row due to the precision of the latents, or of the model that made them."""
     stored = np.dtype(latents.values.dtype)
     kinds = [stored] if stored.kind == "f" else []
     eps = max(float(np.finfo(kind).eps) for kind in (*kinds, np.dtype(geometry.data["dtype"])))
@@ -199,7 +202,7 @@ def _rounding(latents: Latents, geometry: Geometry, values: Array) -> float:
 def pair_bounds(
     geometries: list[Geometry], seen: tuple[Chords, Chords], apart: Mismatch | None, unit: float, sizes: dict[str, Any]
 ) -> dict[str, Bounds]:
-    """Bounds from the decoders and from chords, and what mean constants would give."""
+    """Bounds from the decoders and from chords, and the value from mean constants."""
     first, second = geometries
     ties = {"equal_outputs": bounds(first, second, **sizes)}
     if apart is not None:
@@ -214,12 +217,12 @@ def pair_bounds(
 
 
 def _averaged(side: Geometry) -> SimpleNamespace:
-    """The means of the extreme singular values in the place of the extremes: no bound follows from them."""
+    """The means of the extreme singular values instead of the extremes: not a bound."""
     return SimpleNamespace(smallest=float(np.mean(side.smallest)), largest=float(np.mean(side.largest)))
 
 
 def _scaled(first: Geometry, second: Geometry, sizes: dict[str, Any]) -> Bounds | None:
-    """With one scale free: the stitching map is rescaled to stretch as much as it shrinks."""
+    """Bounds with one free scale: the stitching map is rescaled to stretch as much as it shrinks."""
     if (found := balanced(first, second)) is None:
         return None
     source, scale = found
@@ -263,7 +266,7 @@ class DecoderSide(Record):
 
     @property
     def infinite(self) -> bool:
-        """Whether the constant is infinite; JSON has no infinity, so it says where one is meant."""
+        """Whether the constant is infinite; JSON has no infinity."""
         return math.isinf(self.constant)
 
 
@@ -274,15 +277,15 @@ class DecoderPair(ResultRecord):
     Attributes
     ----------
     held_out, in_sample : Error
-        Of the least-squares rigid motion without a scale.
+        Error of the least-squares rigid motion without a scale.
     scaled_held_out, scaled_in_sample, linear : Error
-        With one scale, and of a linear map held out.
+        Error with one scale, and held-out error of a linear map.
     certificate, scaled_certificate : WorstCase
-        What the rows alone certify about the best rigid motion.
+        Bounds on the error of the best rigid motion, from the rows alone.
     bounds : dict of str to Bounds
-        ``equal_outputs``, ``with_mismatch``, ``chords``, ``defect``, ``scaled``; ``mean`` bounds nothing.
+        ``equal_outputs``, ``with_mismatch``, ``chords``, ``defect``, ``scaled``; ``mean`` is not a bound.
     mismatch : Mismatch or None
-        In units of the outputs.
+        Difference of the outputs, in their units.
     findings : tuple of Finding
     assumptions : tuple of Assumption
     """
@@ -312,7 +315,7 @@ class DecoderPair(ResultRecord):
 
     @property
     def violated(self) -> bool:
-        """Whether what was measured exceeds a bound."""
+        """Whether a measured error exceeds a bound."""
         return any(finding.answer == "violated" for finding in self.findings)
 
     def table(self) -> str:
@@ -336,17 +339,26 @@ class DecoderPair(ResultRecord):
             rows.append(("bound: with one scale", scaled.sup.cell, scaled.rms.cell, ""))
         return aligned(rows)
 
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """Errors that were measured, what the rows certify, and every bound: supremum, RMS and mean, in diameters."""
+        return error_rows(self, TITLES)
+
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "double") -> Axes:
+        """Rigid errors in sample (RMS, diameters) beside what is possible, the bounds on them, and chance.
+
+        ``ax`` is where to draw, by default a new pyplot figure of two columns (6.9 inches) or one ("single").
+        """
+        return plot_errors(ax, self, width)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
         unit = {"unit": f"diameters of {self.second.name}'s latents, lower is closer", "diameter": self.unit}
         return super().to_dict() | unit
 
     def __str__(self) -> str:
-        parts = [self.table(), "", self.sentence]
-        if self.ica is not None:
-            parts.append(self.ica.sentence)
-        parts += [f"assumption: {assumption}" for assumption in self.assumptions]
-        return "\n".join([*parts, *(f"note: {caveat}" for caveat in self.caveats)])
+        lines = [] if self.ica is None else [self.ica.sentence]
+        lines += [f"assumption: {assumption}" for assumption in self.assumptions]
+        return told(self.sentence, self.table(), "\n".join(map(wrapped, lines)), notes=self.caveats)
 
 
 def _cells(error: Error) -> tuple[str, str, str]:
@@ -360,10 +372,10 @@ def findings_of(
     assumptions: tuple[Assumption, ...],
     rounding: float,
 ) -> tuple[Finding, ...]:
-    """Each bound beside what was measured: kept, violated or vacuous; the smallest bound on each error first.
+    """Each bound compared with the measured error: kept, violated or vacuous; the smallest bound on each error first.
 
-    The supremum is held against its certified lower end, the root mean square against the exact one in sample.
-    ``rounding`` is the error, in diameters, that the precision of the latents alone can leave.
+    The bound on the supremum is compared with its certified lower end, that on the root mean square with the exact
+    in-sample value. ``rounding`` is the error, in diameters, that the precision of the latents alone can cause.
     """
     if compared.worst_case is None:
         return ()
@@ -382,12 +394,12 @@ def findings_of(
 def sentence_of(
     ties: dict[str, Bounds], errors: RigidErrors, findings: tuple[Finding, ...], names: tuple[str, str]
 ) -> str:
-    """The answer: is a bound violated, and if not, does any say something."""
+    """The verdict: whether a bound is violated, and if not, whether any is non-vacuous."""
     for finding in findings:
         if finding.answer == VIOLATED:
             return (
                 f"A bound is violated: {TITLES[finding.source]}, {finding.error} error at most {finding.bound:.4g} "
-                f"diameters, and {finding.measured:.4g} is measured. {finding.why}"
+                f"diameters, but {finding.measured:.4g} is measured. {finding.why}"
             )
     tie = ties["equal_outputs"]
     equal, allowed = tie.rms, ties.get("with_mismatch", tie).rms
@@ -396,17 +408,21 @@ def sentence_of(
     known = f"diameters (RMS). The stitching constant of the decoders is {constant}"
     if equal.vacuous:
         return (
-            f"{said}{known}, and only below {tie.needed:.3g} would a bound say anything in {tie.dimension} dimensions."
+            f"{said}{known}, too large for a non-vacuous bound in {tie.dimension} dimensions "
+            f"(needed: below {tie.needed:.3g})."
         )
     if allowed.vacuous:
-        return f"{said}{known}, which allows {equal.value:.4f} for equal outputs; as these differ, it bounds nothing."
+        return f"{said}{known}, which allows {equal.value:.4f} for equal outputs; these differ, so it is vacuous."
+    if allowed.value > equal.value * (1 + 1e-6) + 1e-9:
+        differ = f"{allowed.value:.4f} for outputs that differ as these do"
+        return f"{said}{known}, which allows {equal.value:.4f} for equal outputs and {differ}."
     return f"{said}{known}, which allows {allowed.value:.4f}."
 
 
 def caveats_of(
     geometries: list[Geometry], compared: Comparison, apart: Mismatch | None, paired: int
 ) -> tuple[str, ...]:
-    """What to keep in mind."""
+    """Limits of these numbers, as sentences."""
     said = [f"{side.data['decoder']}: {caveat}" for side in geometries for caveat in side.caveats]
     widths, rows = [side.data["latents"] for side in geometries], geometries[0].data["rows"]
     if widths[0] != widths[1]:

@@ -1,17 +1,19 @@
-"""The page of a pair of decoders: what is measured beside what is allowed."""
+"""The page of a pair of decoders: what is measured and what is allowed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
+from ..alignment.base import Error
 from ..report.document import Answer, Cell, Column, Definitions, Figure, Forms, Page, Part, Prose, Section, Table
 from ..report.figures import IntervalRow, Intervals, Key
 from ..report.page import page_of
-from ..report.read import count, fixed, percent
-from .bound import VIOLATED, Bound
+from ..report.read import MISSING, count, fixed, percent
+from .bound import VIOLATED, Bound, Finding
 from .page import dot, number, short
-from .pair import TITLES, DecoderPair
-from .structural_result import Structural
+from .pair import TITLES, DecoderPair, DecoderSide
+from .structural_result import MapSide, Structural
 from .theorems import Conditioning
 
 ERRORS = {"sup": "largest error", "rms": "root mean square error"}
@@ -41,8 +43,7 @@ ICA = "Gamma, the least curvature of the contrast, tells how firmly ICA holds th
 def page(result: DecoderPair) -> Page:
     """All of it, most important first."""
     first, second = result.first.name, result.second.name
-    head, stop, rest = result.sentence.partition(": ")
-    answer = Answer(f"{head}." if stop else head, rest[:1].upper() + rest[1:], not result.violated)
+    answer = Answer(bounds_headline(bool(result.violated)), result.sentence, not result.violated)
     figures = tuple(error_figure(result, error, TITLES) for error in ("rms", "sup"))
     return page_of(
         result,
@@ -54,23 +55,45 @@ def page(result: DecoderPair) -> Page:
             Section("errors", "Measured and allowed", (Prose(MEASURED), *figures, error_table(result, "the second"))),
             Section("bounds", "Bounds", (*violations(result, TITLES), bound_table(result, TITLES, "the second"))),
             Section("assumptions", "Assumptions", (assumption_table(result),)),
-            Section("decoders", "The decoders", (_side_table(result),)),
+            Section("decoders", "The decoders", (side_table("Both sides", (result.first, result.second), SIDES),)),
             None if result.ica is None else ica_section(result.ica, (first, second)),
         ),
     )
 
 
+def bounds_headline(violated: bool) -> str:
+    """The answer that pages of bounds begin with."""
+    return "A bound is violated: an assumption fails." if violated else "No bound is violated."
+
+
 def _tiles(result: DecoderPair) -> list[tuple[str, str, str]]:
-    tie = result.bounds.get("with_mismatch", result.bounds["equal_outputs"])
-    allowed = "vacuous" if tie.rms.vacuous else "by the decoders"
+    source = "with_mismatch" if "with_mismatch" in result.bounds else "equal_outputs"
+    tie = result.bounds[source]
+    broken = next((finding for finding in result.findings if finding.answer == VIOLATED), None)
     tiles = [
-        ("RMS error, measured", fixed(result.in_sample.rms), "rigid, no scale, in sample"),
-        ("RMS error, allowed", _value(tie.rms.value), allowed),
+        *allowance(broken, source, tie.rms, result.in_sample, TITLES),
         ("stitching constant", number(tie.constant, 3), "1 is an isometry"),
     ]
     if result.mismatch is not None:
         tiles.append(("outputs differ by", percent(result.mismatch.share), "of their spread, root mean square"))
     return tiles
+
+
+def allowance(
+    broken: Finding | None, source: str, bound: Bound, measured: Error, titles: Mapping[str, str]
+) -> list[tuple[str, str, str]]:
+    """Two tiles, the measured error and the bound that the sentence quotes: the one that is violated, if one is."""
+    scale = "one scale" if (source if broken is None else broken.source).endswith("scaled") else "no scale"
+    how = "in sample"
+    if broken is None:
+        error, value, most, why = "RMS", measured.rms, bound.value, "vacuous" if bound.vacuous else titles[source]
+    else:
+        error, value, most, why = broken.error, broken.measured, broken.bound, f"violated: {titles[broken.source]}"
+        error, how = ("RMS", how) if error == "rms" else ("largest", "at least")
+    return [
+        (f"{error} error, measured", fixed(value), f"rigid, {scale}, {how}"),
+        (f"{error} error, allowed", _value(most), why),
+    ]
 
 
 def error_figure(result: DecoderPair | Structural, error: str, titles: Mapping[str, str]) -> Figure:
@@ -153,14 +176,17 @@ def assumption_table(result: DecoderPair | Structural) -> Table:
     return Table.of("assumptions", "What the bounds rest on", columns, rows)
 
 
-def _side_table(result: DecoderPair) -> Table:
-    def cell(value: float) -> Cell:
-        return Cell(count(value) if isinstance(value, int) else number(value), None if value == float("inf") else value)
+def side_table(title: str, sides: Sequence[DecoderSide | MapSide], titles: Mapping[str, str]) -> Table:
+    """Every quantity of two maps, a column each."""
 
-    sides = (result.first, result.second)
-    rows = tuple((Cell(title), *(cell(getattr(side, key)) for side in sides)) for key, title in SIDES.items())
+    def cell(value: str | float | None) -> Cell:
+        if value is None or isinstance(value, str):
+            return Cell(value or MISSING)
+        return Cell(count(value) if isinstance(value, int) else number(value), None if math.isinf(value) else value)
+
+    rows = tuple((Cell(words), *(cell(getattr(side, key)) for side in sides)) for key, words in titles.items())
     columns = (Column("quantity", numeric=False), *(Column(side.name) for side in sides))
-    return Table("sides", "Both sides", columns, rows)
+    return Table("sides", title, columns, rows)
 
 
 def ica_section(ica: Conditioning, names: tuple[str, str]) -> Section:

@@ -1,8 +1,8 @@
-"""Decoder made ready: on one device, in one precision, in evaluation mode, and found to decode rows one by one.
+"""Preparation of a decoder: one device, one precision, evaluation mode, and a check that rows are decoded separately.
 
-Latents from whatever the caller has: arrays, tensors, representations or files, one row an example.
+Latents from arrays, tensors, representations or files, one row per example.
 
-The steps that a decoder takes: how large their results are, and which have kinks.
+The steps of a decoder: the size of their results, and which have kinks.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 import_torch = functools.partial(evaluation.import_torch, "a decoder's Jacobian")
 
-MEMORY = 2**30  # bytes that a call may work in, beside what it returns
-_SAME = {"float32": 1e-3, "float64": 1e-7}  # how close two ways to decode a row must come, of the largest output
+MEMORY = 2**30  # bytes of working memory per call, in addition to its result
+_SAME = {"float32": 1e-3, "float64": 1e-7}  # tolerance between two ways to decode a row, relative to the largest output
 _HARMLESS = (  # what torch says about decoders that branch on values, and about steps that it maps slowly
     "Converting a tensor with requires_grad=True to a scalar",
     "There is a performance drop because we have not yet implemented",
@@ -42,7 +42,7 @@ _HARMLESS = (  # what torch says about decoders that branch on values, and about
 
 @dataclass(frozen=True)
 class Ready:
-    """A decoder as a function of flat rows, (r, d) to (r, outputs), with what planning needs to know about it.
+    """A decoder as a function of flat rows, (r, d) to (r, outputs), with its memory needs.
 
     ``widest`` and ``held`` count the numbers that one row needs in the largest step and in all steps together, and
     ``kinks`` names the steps that have no derivative somewhere.
@@ -75,10 +75,10 @@ class Ready:
 def prepared(
     decoder: Any, sample: Array, row_shape: tuple[int, ...], device: Any = None, double: bool = False
 ) -> Iterator[Ready]:
-    """The decoder, ready for rows like those of ``sample``; whatever was changed about it is put back afterwards.
+    """The decoder, ready for rows like those of ``sample``; its state is restored afterwards.
 
-    ``sample`` holds up to two flat rows and ``row_shape`` is the shape that the decoder wants a row in; ``double``
-    says that the latents come in double precision, which decides where the decoder has no parameters.
+    ``sample`` holds up to two flat rows and ``row_shape`` is the shape of a row for the decoder; ``double`` is true if
+    the latents have double precision, which decides where the decoder has no parameters.
     """
     torch = import_torch()
     if not callable(decoder):
@@ -150,7 +150,7 @@ def _differentiable_attention() -> Iterator[None]:
 
 
 def _checked(decoder: Any, sample: Array, row_shape: tuple[int, ...], dtypes: list[Any], target_device: Any) -> Ready:
-    """The decoder as a flat function, after a few rows have told that it is one."""
+    """The decoder as a flat function, checked on a few rows."""
     torch = import_torch()
 
     def flat(rows: Tensor) -> Tensor:
@@ -211,7 +211,7 @@ def _output_shape(value: Any, rows: int) -> tuple[int, ...]:
 
 
 def require_alike(together: Tensor, again: Tensor, alone: Tensor, what: str = "the decoder") -> None:
-    """Refuse what draws random numbers, or whose rows influence each other, by its first row decoded in three ways."""
+    """Refuse random outputs, and rows that influence each other, by decoding the first row in three ways."""
     if not bool(together[0].isfinite().all()):
         raise InputError(f"{what}'s output is not finite at the first row")
     if not same(together[0], again[0]):
@@ -240,7 +240,7 @@ def _named(dtype: Any) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Latents:
-    """Flat rows, the shape a decoder wants each of them in, and what to call them."""
+    """Flat rows, their shape for the decoder, and their name."""
 
     values: Matrix
     row_shape: tuple[int, ...]
@@ -312,11 +312,11 @@ KINKS = {
     "soft shrinkage": ("softshrink",),
     "hard shrinkage": ("hardshrink",),
 }
-"""The operators of torch that have a kink, by what a reader calls them."""
+"""The operators of torch that have a kink, with their common names."""
 
 
 def widths(function: Callable[[Tensor], Tensor], row: Tensor, least: int) -> tuple[int, int, tuple[str, ...]]:
-    """Numbers a row in the largest step and in all steps, which two rows take more than one does; and the kinks.
+    """Numbers per row in the largest step and in all steps, from the difference of two rows and one; and the kinks.
 
     ``least`` is the number of rows that the decoder always works on at once.
     """

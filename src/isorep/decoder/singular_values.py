@@ -1,6 +1,6 @@
-"""Singular values, the largest and the smallest at each latent, without the Jacobian where that is too large.
+"""Singular values of a decoder's Jacobians, with few Jacobians in memory at once.
 
-Singular values of a decoder's Jacobians, with few Jacobians in memory at once.
+The largest and the smallest are computed without the Jacobian where it is too large.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EVERY = 5  # steps between two looks at convergence
 
 
 class Extremes(tuple[Array, Array]):
-    """``(largest, smallest)`` with what is known about them.
+    """``(largest, smallest)`` with residuals and convergence flags.
 
     Attributes
     ----------
@@ -37,9 +37,9 @@ class Extremes(tuple[Array, Array]):
         Whether the residual is within the tolerance. Where it is not for the smallest, the true one may lie lower, so
         that a bi-Lipschitz constant from it is a lower bound.
     exact : bool
-        From the whole Jacobian, or from a complete Krylov space at every row.
+        Whether they come from the whole Jacobian, or from a complete Krylov space at every row.
     steps : int
-        How many steps were taken; 0 where the Jacobian was used.
+        Number of steps; 0 where the Jacobian was used.
     """
 
     residual: Array
@@ -50,7 +50,7 @@ class Extremes(tuple[Array, Array]):
     def __new__(
         cls, largest: Array, smallest: Array, residual: Array, converged: Array, exact: bool, steps: int
     ) -> Self:
-        """Two arrays that know how they came about."""
+        """Two arrays with residuals and convergence flags."""
         found = super().__new__(cls, (largest, smallest))
         found.residual, found.converged, found.exact, found.steps = residual, converged, exact, steps
         return found
@@ -78,23 +78,23 @@ def extreme_singular_values(
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> Extremes:
-    r"""The largest and the smallest singular value of the Jacobian at each row of the latents.
+    r"""Compute the largest and the smallest singular value of the Jacobian at each row of the latents.
 
     Up to ``exact_up_to`` latents both come from the whole Jacobian, in slices that fit in memory. Beyond, products
     :math:`Jv` and :math:`J^\top u` build a bidiagonal matrix (Golub and Kahan), whose singular values approach those of
-    :math:`J` from inside: the largest from below, soon; the smallest from above, often slowly. Residuals and flags say
-    how far they got. A residual proves that a singular value is near, not that none is smaller, before ``d`` steps.
+    :math:`J` from inside: the largest from below, quickly; the smallest from above, often slowly. Residuals and flags
+    report convergence. Before ``d`` steps, a residual proves that a singular value is near, not that none is smaller.
 
     Parameters
     ----------
     decoder, latents, memory, device, progress
         As in :func:`jacobian`.
     tol : float
-        The residual, relative to the value, at which a value counts as converged.
+        Relative residual at which a value counts as converged.
     max_iter : int
-        Steps at most; each takes one forward and one reverse product a row.
+        Largest number of steps; each takes one forward and one reverse product per row.
     exact_up_to : int
-        Latents up to which the Jacobian is used; 0 to never use it.
+        Number of latents up to which the Jacobian is used; 0 to never use it.
     random_state : int
         Seed of the starting directions.
 
@@ -154,7 +154,7 @@ def _bidiagonalised(jacobians: Jacobians, z: Tensor, first: Array, steps: int, t
     """Extreme singular values, their residuals, and the steps taken.
 
     Right vectors are orthogonalised against all earlier ones, which keeps the left ones orthogonal as well. Where the
-    space closes early, a new random direction goes on from it.
+    space closes early, it is continued with a new random direction.
     """
     torch, ready = import_torch(), jacobians.ready
     push, pull = jacobians.ways.push(z), jacobians.ways.pull(z)
@@ -192,7 +192,7 @@ def _unit(vectors: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _without(vectors: Tensor, known: Tensor) -> Tensor:
-    """What is left of vectors (r, d) beside the orthonormal ones known, (r, k, d); twice is enough."""
+    """Vectors (r, d) orthogonalised against orthonormal ones, (r, k, d); twice is enough."""
     for _ in range(2):
         vectors = vectors - (known.mT @ (known @ vectors[:, :, None]))[:, :, 0]
     return vectors
@@ -218,7 +218,7 @@ def singular_values(
     device: Any = None,
     progress: Progress | None = None,
 ) -> Array:
-    r"""All singular values of the Jacobian at each row of the latents, the largest first.
+    r"""Compute all singular values of the Jacobian at each row of the latents, the largest first.
 
     The arithmetic after the Jacobian is in double precision. Jacobians in float64 go through a singular value
     decomposition. Those in float32 with many outputs go through the eigenvalues of :math:`J^\top J` where the condition
@@ -233,7 +233,7 @@ def singular_values(
     Returns
     -------
     (n, min(outputs, d)) array
-        In float64. With fewer outputs than latents the map also loses ``d - outputs`` directions, which are not listed.
+        Singular values in float64. With fewer outputs than latents, ``d - outputs`` lost directions are not listed.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Network split at a layer: what the layer puts out, and the rest as a function of it.
+"""Network split at a layer: the layer's output, and the rest as a function of it.
 
 The layer's output is replaced by a forward hook, so that any module can be split at any submodule that is called once
 and returns one tensor. Where other paths lead past the layer (residual connections), the rest also depends on the
@@ -85,8 +85,8 @@ def as_inputs(inputs: Any, network: nn.Module) -> torch.Tensor:
 def default_layers(network: nn.Module, inputs: torch.Tensor) -> tuple[list[str], list[str]]:
     """The layers to split at, in the order of execution, and those that were left out with the reason.
 
-    Children of a ``Sequential``; of any other network, all modules without children. What changes nothing (dropout
-    and identities) and what is called several times or returns no single tensor is left out.
+    Children of a ``Sequential``; of any other network, all modules without children. Modules without effect (dropout
+    and identities) and modules that are called several times or do not return a single tensor are left out.
     """
     import torch
 
@@ -127,7 +127,7 @@ def layer_outputs(network: nn.Module, inputs: torch.Tensor, names: Sequence[str]
 
 
 def rest_jacobians(split: Split, values: torch.Tensor, inputs: torch.Tensor) -> Iterator[Array]:
-    """Jacobians of the rest at each row, (r, outputs, width) in float64, some rows at a time; one pull an output."""
+    """Jacobians of the rest at each row, (r, outputs, width) in float64, some rows at a time; one pull per output."""
     import torch
 
     with torch.no_grad():
@@ -148,7 +148,7 @@ def rest_jacobians(split: Split, values: torch.Tensor, inputs: torch.Tensor) -> 
 
 
 def passes_by(split: Split, values: torch.Tensor, inputs: torch.Tensor) -> bool:
-    """Whether the rest depends on the input beside the layer's output: a path leads past the layer."""
+    """Whether the rest depends on the input other than through the layer: a path leads past the layer."""
     import torch
 
     few = min(len(values), 16)
@@ -160,7 +160,7 @@ def passes_by(split: Split, values: torch.Tensor, inputs: torch.Tensor) -> bool:
 
 
 def kinks_of(split: Split, values: torch.Tensor, inputs: torch.Tensor) -> tuple[str, ...]:
-    """The steps of the rest that have no derivative somewhere: those between the layer and the end, and beside it."""
+    """The steps of the rest that have no derivative somewhere, also those on paths past the layer."""
     import torch
 
     with torch.enable_grad():
@@ -178,7 +178,7 @@ def kinks_of(split: Split, values: torch.Tensor, inputs: torch.Tensor) -> tuple[
 
 
 def require_rows(network: nn.Module, inputs: torch.Tensor, what: str) -> None:
-    """Refuse a network whose rows influence each other, or that draws at random: its Jacobians mean nothing."""
+    """Refuse a network whose rows influence each other, or whose output is random: its Jacobians are meaningless."""
     import torch
 
     with torch.no_grad():
@@ -208,7 +208,7 @@ def _reasons(network: nn.Module, inputs: torch.Tensor, names: Sequence[str]) -> 
 
 
 def _listening(network: nn.Module, into: dict[str, list[Any]]) -> AbstractContextManager[None]:
-    """A copy of what each layer returns is kept, also from steps that work in place."""
+    """Keep a copy of each layer's output, also of steps that work in place."""
     return hooked(
         network.get_submodule(name).register_forward_hook(
             lambda _m, _i, out, outputs=outputs: outputs.append(out.clone())
@@ -218,7 +218,7 @@ def _listening(network: nn.Module, into: dict[str, list[Any]]) -> AbstractContex
 
 
 def _reason(outputs: list[Any], rows: int) -> str:
-    """Why a layer with these outputs, one a call, cannot be split at; empty where it can."""
+    """Why a layer with these outputs, one per call, cannot be split at; empty where it can."""
     import torch
 
     output = outputs[0]

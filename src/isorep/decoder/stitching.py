@@ -1,4 +1,4 @@
-r"""Stitching map :math:`h=g_2^{-1}\circ g_1` of two decoders: how much it can change a distance."""
+r"""Stitching map :math:`h=g_2^{-1}\circ g_1` of two decoders: bounds on its change of distances."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..errors import InputError
 
 @dataclass(frozen=True)
 class Stitching:
-    r"""How the distances of two sides are tied: ``lowest`` :math:`\le\|y-y'\|/\|x-x'\|\le` ``highest``.
+    r"""Relation of distances on two sides: ``lowest`` :math:`\le\|y-y'\|/\|x-x'\|\le` ``highest``.
 
-    ``inverse`` is :math:`\beta`, by which a difference of outputs moves a latent of the target at most, and
+    ``inverse`` is :math:`\beta`, the largest shift of a target latent per difference of outputs, and
     ``shrunk`` :math:`1/\alpha_2`, its counterpart for distances that get shorter; ``inverse_source`` and
     ``shrunk_source`` are the same for the source. ``constants`` are those of the two decoders, ``alike`` where one
     constant stood for both, ``sampled`` where they come from a sample of latents.
@@ -44,7 +44,7 @@ class Stitching:
         return max(self.highest, _over(1.0, self.lowest), 1.0)
 
     def square_distortion(self, spread: float, diameter: float) -> float | None:
-        r"""By how much squared distances may change in the root mean square over pairs; None where nothing is known.
+        r"""Largest RMS change of squared distances over pairs; None where unknown.
 
         With :math:`M=m_i+m_j`, :math:`d_Y\le ad_X+\beta M` gives
         :math:`d_Y^2-d_X^2\le(a^2-1)d_X^2+2a\beta d_XM+\beta^2M^2`, and the other side likewise without the last
@@ -59,7 +59,7 @@ class Stitching:
         return relative + 4 * self.mismatch_rms * (mixed * diameter + self.inverse * self.inverse * self.mismatch)
 
     def distortion(self, source: float, target: float | None, *, rms: bool = False) -> float:
-        """By how much a distance may change at most, given the diameters: the smaller of two readings.
+        """Largest change of a distance, given the diameters: the smaller of two bounds.
 
         With ``rms`` in the root mean square over pairs: the mismatch by its root mean square.
         """
@@ -184,7 +184,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def _number(value: Any) -> float:
-    """What is no number is NaN, which no comparison lets pass."""
+    """The value as a float; NaN, which fails every comparison, if it is not a number."""
     try:
         return float(value)
     except (TypeError, ValueError):

@@ -1,6 +1,6 @@
-r"""Theorem 3 and A.5 on data in hand: how far latents are from the true factors, beside what theory allows.
+r"""Theorem 3 and A.5 on data: the error between latents and true factors, compared with the bounds.
 
-The process :math:`x=g(u)` is the decoder of the factors: it stands where Theorem 1 has a second model. So the stitching
+The process :math:`x=g(u)` is the decoder of the factors: it replaces the second model of Theorem 1. So the stitching
 map is :math:`g^{-1}\circ g_\theta`, from latents to factors, and its constant is at most the product of both constants.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from scipy.stats import normaltest, rankdata
+from scipy.stats import norm, normaltest, rankdata
 
 from ..alignment import Rigid
 from ..alignment.base import summarise
@@ -24,7 +24,7 @@ from ..ica import ICA
 from ..representation import Array
 from ..rows import Progress, blocks, no_progress
 from ..settings import check_counts, check_seed
-from .bound import MEASURED, NOT_TESTED, VIOLATED, Assumption, Bounds
+from .bound import MEASURED, NOT_CONTRADICTED, NOT_TESTED, VIOLATED, Assumption, Bounds
 from .convexity import convexity
 from .distances import Chords, Mismatch, chords, ladder, relative_sizes, rescaled, rigid_errors, rms_radius
 from .evidence import Evidence, assumptions_of
@@ -43,7 +43,11 @@ NON_GAUSSIAN = "at most one factor is Gaussian"
 _BLOCK = 256
 _IDENTITY = SimpleNamespace(smallest=1.0, largest=1.0)
 _PAIRED = 500  # rows whose distances are compared pair by pair
-_SHUFFLES = 100
+_FEWEST = 10  # rows below which nothing is said about the independence of factors
+_RANKED = 5000  # rows that it is asked of, at most
+_SHUFFLES = 999
+_NOTABLE = 0.1  # rank correlation from which on factors count as dependent
+_LEVEL = 0.001  # below it a factor counts as not Gaussian
 
 
 def structural(
@@ -61,42 +65,38 @@ def structural(
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> Structural:
-    r"""Latents beside the true factors: the error that is measured, and the error that Theorem 3 allows.
+    r"""Compare the measured error between latents and true factors with the error that Theorem 3 allows.
 
     A process :math:`x=g(u)` and a decoder that reconstructs the data are tied by :math:`g^{-1}\circ g_\theta`. With
     singular values of the decoder's Jacobians in :math:`[\sigma_1^{\min},\sigma_1^{\max}]` and of the process's in
     :math:`[\sigma_2^{\min},\sigma_2^{\max}]`, distances change by factors from
     :math:`\sigma_1^{\min}/\sigma_2^{\max}` to :math:`\sigma_1^{\max}/\sigma_2^{\min}`, and the bounds of Theorem 1
     follow. Where both Jacobians are known, those of the map itself, :math:`J_g^+J_\theta`, are sharper: a process
-    that is no isometry does no harm if the decoder stretches alike. By A.5 two models within :math:`\epsilon` of the
-    factors are within :math:`2\epsilon` of each other.
+    that is not an isometry does no harm if the decoder stretches alike. By A.5 two models within :math:`\epsilon` of
+    the factors are within :math:`2\epsilon` of each other.
 
     Parameters
     ----------
     latents : (n, d) array, tensor, Representation or path
-        What a model makes of the data.
+        Latents of the model.
     factors : (n, k) array, tensor, Representation or path
         The true factors of the same rows, one column per factor; for a rendered scene all of its factors, in its units.
     process : optional
-        How the factors make the data: a scene of :mod:`isorep.datasets`, an object with ``jacobian``, a torch function
+        The map from factors to data: a scene of :mod:`isorep.datasets`, an object with ``jacobian``, a torch function
         of a batch, or Jacobians of shape (n, outputs, k). Without one its constants are estimated from neighbours.
     decoder : optional
         The model's decoder, as for :func:`jacobian`, or its Jacobians. Without one, as for the process.
     observations : (n, ...) array, optional
-        The data. Needed where a map is estimated from neighbours; reconstructions are held against them where the
-        process itself puts nothing out.
+        The data. Needed where a map is estimated from neighbours; reconstructions are compared with them where the
+        process has no output of its own.
     other : (n, m) array, optional
         Latents of a second model, for A.5.
     standardise : bool
-        Give the factors unit variance, as the theorem takes them to be white.
+        Scale the factors to unit variance (default), as the theorem assumes white factors.
     samples : int
         Jacobians are taken at so many rows.
-    folds, n_null : int
-        As for :func:`isorep.compare`.
-    random_state : int
-        Seed of samples, folds and null.
-    progress : callable, optional
-        Called with a stage's name, the steps done and the steps in all.
+    folds, n_null, random_state, progress
+        As for :func:`pair`.
 
     Returns
     -------
@@ -214,7 +214,7 @@ def _observed(observations: Any, n: int) -> Array:
 
 
 def _stored(model: Any, x: Array) -> float:
-    """By how much the precision of the latents can move a row."""
+    """The largest shift of a row due to the precision of the latents."""
     kind = np.dtype(model.values.dtype)
     return 2 * float(np.finfo(kind).eps) * float(np.linalg.norm(x, axis=1).max()) if kind.kind == "f" else 0.0
 
@@ -226,7 +226,7 @@ def _holes(values: Array) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """Outputs of decoder and process at some rows, where they are known, and how far all of them are apart."""
+    """Outputs of decoder and process at some rows, where known, and the mismatch of all of them."""
 
     rows: Array
     values: tuple[Array | None, Array | None]
@@ -235,7 +235,7 @@ class Outputs:
 
 
 def _paired(decoder: Map, process: Map, data: Array | None, n: int, last: bool, rng: np.random.Generator) -> Outputs:
-    """Reconstructions beside the data, all rows in blocks; the data are what the process puts out, if it does."""
+    """Reconstructions and data, all rows in blocks; the data are the output of the process, if it has one."""
     rows = np.sort(rng.choice(n, min(n, _PAIRED), replace=False))
     kept: tuple[list[Array], list[Array]] = ([], [])
     norms, sizes = [], []
@@ -273,7 +273,7 @@ def _ties(
     unit: float,
     sizes: dict[str, Any],
 ) -> dict[str, Bounds]:
-    """The bounds by what they come from; the assumption of equal outputs is that of perfect reconstruction."""
+    """The bounds by their source; the assumption of equal outputs is that of perfect reconstruction."""
     first, second = known
     differ: dict[str, Any] = {}
     if apart is not None:
@@ -322,29 +322,52 @@ def _perfect(each: Assumption, decoder: Map, process: Map, apart: Mismatch | Non
 
 
 def _of_factors(x: Array, y: Array, left_out: tuple[str, ...], seed: int) -> Iterator[Assumption]:
-    """What Theorem 3 asks of the factors."""
+    """The assumptions of Theorem 3 on the factors."""
     same = x.shape[1] == y.shape[1]
     yield Assumption(DIMENSIONS, MEASURED if same else VIOLATED, f"{x.shape[1]} and {y.shape[1]}")
     said = f"they also depend on {', '.join(left_out)}" if left_out else ""
     yield Assumption(ALONE, VIOLATED if left_out else NOT_TESTED, said)
-    if y.shape[1] == 1:
-        yield Assumption(INDEPENDENT, MEASURED, "there is one factor")
-    else:
-        rng = np.random.default_rng(seed)
-        found = _dependence(y)
-        chance = max(_dependence(rng.permuted(y, axis=0)) for _ in range(_SHUFFLES))
-        said = f"largest rank correlation of factors or of their spreads {found:.3g}; by chance at most {chance:.3g}"
-        yield Assumption(INDEPENDENT, VIOLATED if found > chance else MEASURED, said)
-    alike = sum(bool(normaltest(column).pvalue > 0.01) for column in y.T) if len(y) >= 20 else y.shape[1]
-    said = f"{alike} of {y.shape[1]} factors cannot be told from a Gaussian"
+    rng = np.random.default_rng(seed)
+    yield _independent(y if len(y) <= _RANKED else y[rng.choice(len(y), _RANKED, replace=False)], rng)
+    alike = sum(bool(normaltest(column).pvalue > _LEVEL) for column in y.T) if len(y) >= 20 else y.shape[1]
+    said = f"{alike} of {y.shape[1]} factors indistinguishable from Gaussian"
     yield Assumption(NON_GAUSSIAN, MEASURED if alike < 2 else NOT_TESTED, said)
 
 
-def _dependence(y: Array) -> float:
-    """The largest rank correlation of two columns, or of their distances from the median."""
-    both = [np.corrcoef(rankdata(side, axis=0), rowvar=False) for side in (y, np.abs(y - np.median(y, axis=0)))]
-    off = ~np.eye(y.shape[1], dtype=bool)
-    return float(max(np.abs(np.nan_to_num(side))[off].max() for side in both))
+def _independent(y: Array, rng: np.random.Generator) -> Assumption:
+    """Independence, from rank correlations of the factors and of their distances from the median.
+
+    A test alone would call true independence violated in its level's share of all samples, and the slightest dependence
+    violated in large ones. So a violation has to be significant and large: more than in all of 999 shuffles, whose
+    largest correlation accounts for the number of pairs. The interval is for the largest of all, from Fisher's
+    transformation.
+    """
+    n, width = y.shape
+    if width == 1:
+        return Assumption(INDEPENDENT, MEASURED, "there is one factor")
+    if n < _FEWEST:
+        return Assumption(INDEPENDENT, NOT_TESTED, f"{n} rows are too few")
+    ranks = np.stack([rankdata(side, axis=0) for side in (y, np.abs(y - np.median(y, axis=0)))])
+    found = _dependence(ranks)
+    reach = 1.03 / math.sqrt(n - 3) * float(norm.isf(0.025 / (width * (width - 1))))  # for ranks, Fieller et al. 1957
+    middle = math.atanh(min(found, 1 - 1e-12))
+    low, high = (math.tanh(max(middle + side * reach, 0.0)) for side in (-1, 1))
+    violated = found >= _NOTABLE and all(
+        _dependence(np.take_along_axis(ranks, rng.random((1, n, width)).argsort(axis=1), axis=1)) < found
+        for _ in range(_SHUFFLES)
+    )
+    said = (
+        "largest rank correlation of two factors, or of their distances from the median, "
+        f"{found:.2g} (95% interval {low:.2g} to {high:.2g})"
+    )
+    return Assumption(INDEPENDENT, VIOLATED if violated else NOT_CONTRADICTED, said)
+
+
+def _dependence(ranks: Array) -> float:
+    """The largest correlation of two columns in either of two tables; constant columns have none."""
+    off = ~np.eye(ranks.shape[2], dtype=bool)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return float(max(np.abs(np.nan_to_num(np.corrcoef(side, rowvar=False)))[off].max() for side in ranks))
 
 
 def _side(each: Map, known: Evidence, values: Array, diameter: float) -> MapSide:
@@ -365,7 +388,7 @@ def _side(each: Map, known: Evidence, values: Array, diameter: float) -> MapSide
 
 
 def _unmixed(x: Array, y: Array, seed: int) -> Unmixed | None:
-    """Latents after whitening and ICA beside the factors: how well each factor is matched by one component."""
+    """Latents after whitening and ICA: the correlation of each factor with its matched component."""
     if min(x.shape[1], y.shape[1]) < 2 or len(x) < 10 * x.shape[1]:
         return None
     with warnings.catch_warnings():
@@ -407,8 +430,8 @@ def _caveats(
     factors: int,
 ) -> tuple[str, ...]:
     said = [
-        f"the {each.name}'s constants are {each.estimated}: neither bounds from above nor from below, and so is what "
-        "follows from them"
+        f"the {each.name}'s constants are {each.estimated}: they are neither upper nor lower bounds, and nor are the "
+        "bounds derived from them"
         for each in (decoder, process)
         if each.estimated
     ]
@@ -420,5 +443,5 @@ def _caveats(
             "those of the padded clouds"
         )
     if picked < rows:
-        said.append(f"singular values were taken at {picked} of {rows} rows: elsewhere they may lie farther apart")
+        said.append(f"singular values were computed at {picked} of {rows} rows: elsewhere they may be more extreme")
     return tuple(dict.fromkeys((*said, *compared)))

@@ -1,12 +1,22 @@
-"""The page of latents beside the true factors: what is measured and what Theorem 3 allows."""
+"""The page of latents compared with the true factors: what is measured and what Theorem 3 allows."""
 
 from __future__ import annotations
 
-from ..report.document import Answer, Cell, Column, Definitions, Page, Prose, Section, Table
+from ..report.document import Answer, Definitions, Page, Prose, Section
 from ..report.page import page_of
-from ..report.read import MISSING, count, fixed, percent
+from ..report.read import fixed, percent
 from .page import number
-from .pair_page import assumption_table, bound_table, error_figure, error_table, ica_section, violations
+from .pair_page import (
+    allowance,
+    assumption_table,
+    bound_table,
+    bounds_headline,
+    error_figure,
+    error_table,
+    ica_section,
+    side_table,
+    violations,
+)
 from .structural_result import TITLES, Structural
 
 MEASURED = (
@@ -40,14 +50,14 @@ def page(result: Structural) -> Page:
     return page_of(
         result,
         "Latents and factors · Theorem 3",
-        "Latents beside the true factors",
-        Answer.of(result.sentence, not result.violated),
+        "Latents compared with the true factors",
+        Answer(bounds_headline(bool(result.violated)), result.sentence, not result.violated),
         _tiles(result),
         (
             Section("errors", "Measured and allowed", (Prose(MEASURED), *figures, error_table(result, "the factors"))),
             Section("bounds", "Bounds", (*violations(result, TITLES), bound_table(result, TITLES, "the factors"))),
             Section("assumptions", "Assumptions", (assumption_table(result),)),
-            Section("maps", "Process and decoder", (_side_table(result),)),
+            Section("maps", "Process and decoder", (side_table("Both maps", (result.process, result.decoder), SIDES),)),
             Section("statistical", "Two models near the factors", (Prose((STATISTICAL,)), _statistical(result))),
             None if result.ica is None else ica_section(result.ica, ("latents", "factors")),
         ),
@@ -55,10 +65,9 @@ def page(result: Structural) -> Page:
 
 
 def _tiles(result: Structural) -> list[tuple[str, str, str]]:
-    tie = result.bounds.get("with_mismatch", result.bounds["perfect"])
+    source, measured = result.allowed
     tiles = [
-        ("RMS error, measured", fixed(result.in_sample.rms), "rigid, no scale, in sample"),
-        ("RMS error, allowed", number(tie.rms.value), "vacuous" if tie.rms.vacuous else "by Theorem 3"),
+        *allowance(result.broken, source, result.bounds[source].rms, measured, TITLES),
         ("process", number(result.process.similarity_constant, 3), "constant up to scale"),
         ("decoder", number(result.decoder.similarity_constant, 3), "constant up to scale"),
     ]
@@ -67,19 +76,6 @@ def _tiles(result: Structural) -> list[tuple[str, str, str]]:
     if result.unmixed is not None:
         tiles.append(("after ICA", fixed(result.unmixed.mean, 3), "mean correlation with the factors"))
     return tiles
-
-
-def _side_table(result: Structural) -> Table:
-    def cell(value: object) -> Cell:
-        if value is None or isinstance(value, str):
-            return Cell(value or MISSING)
-        told = count(value) if isinstance(value, int) else number(float(str(value)))
-        return Cell(told, None if value == float("inf") else float(str(value)))
-
-    sides = (result.process, result.decoder)
-    rows = tuple((Cell(title), *(cell(getattr(side, key)) for side in sides)) for key, title in SIDES.items())
-    columns = (Column("quantity", numeric=False), *(Column(side.name) for side in sides))
-    return Table("sides", "Both maps", columns, rows)
 
 
 def _statistical(result: Structural) -> Definitions:

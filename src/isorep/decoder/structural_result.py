@@ -1,20 +1,23 @@
-"""Structural errors and their bounds as records that print, tabulate and serialise."""
+"""Structural errors and their bounds: records with printing, tables and JSON."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ..alignment.base import Error
 from ..comparison import WorstCase
 from ..resampling import Null
-from ..results import Record, ResultRecord, aligned
-from .bound import VIOLATED, Assumption, Bound, Bounds, Finding, shown
+from ..results import Record, ResultRecord, aligned, told, wrapped
+from .bound import VIOLATED, Assumption, Bound, Bounds, Finding, error_rows, plot_errors, shown
 from .distances import Mismatch
 from .theorems import Conditioning
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 PERFECT = "the model reconstructs the data perfectly"
 TITLES = {
@@ -26,14 +29,14 @@ TITLES = {
     "scaled": "one scale free",
     "stitched_scaled": "stitching map, one scale free",
 }
-"""The bounds by what they come from."""
+"""The bounds by their source."""
 
 
 @dataclass(frozen=True)
 class MapSide(Record):
     """The process or the decoder: how its singular values were found, over how many rows, and their extremes.
 
-    ``estimated`` says that they come from neighbours; chords are ratios of distances, where outputs are known.
+    ``estimated`` is true if they come from neighbours; chords are ratios of distances, where outputs are known.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("constant", "similarity_constant", "infinite")
@@ -61,13 +64,13 @@ class MapSide(Record):
 
     @property
     def infinite(self) -> bool:
-        """Whether the constant is infinite; JSON has no infinity, so it says where one is meant."""
+        """Whether the constant is infinite; JSON has no infinity."""
         return math.isinf(self.constant)
 
 
 @dataclass(frozen=True)
 class Statistical(Record):
-    """A.5: how far two models are apart that are both near the factors, up to a rigid motion without a scale.
+    """A.5: the distance of two models that are both near the factors, up to a rigid motion without a scale.
 
     ``bound`` is on the largest error, of two models as near as this one. ``rms_bound`` is on the root mean square: of
     this model and ``other``, whose error from the factors is ``error``, or of two like this one. ``between`` is
@@ -88,7 +91,7 @@ class Statistical(Record):
 
 @dataclass(frozen=True)
 class Unmixed(Record):
-    """Latents after whitening and ICA: the absolute correlation of every factor with the component matched to it."""
+    """Latents after whitening and ICA: the absolute correlation of every factor with its matched component."""
 
     derived: ClassVar[tuple[str, ...]] = ("mean",)
     components: int
@@ -110,20 +113,20 @@ class Structural(ResultRecord):
     stitching : pair of float or None
         The least and the largest singular value of the map from latents to factors, by the chain rule.
     held_out, in_sample : Error
-        Of the least-squares rigid motion from latents to factors, without a scale.
+        Error of the least-squares rigid motion from latents to factors, without a scale.
     scaled_held_out, scaled_in_sample, linear : Error
-        With one scale, and of a linear map held out.
+        Error with one scale, and held-out error of a linear map.
     certificate, scaled_certificate : WorstCase
-        What the rows alone certify about the best rigid motion.
+        Bounds on the error of the best rigid motion, from the rows alone.
     mismatch : Mismatch or None
-        Of the reconstructions and the data, in units of the data.
+        Difference of reconstructions and data, in units of the data.
     bounds : dict of str to Bounds
         ``perfect`` and ``with_mismatch`` from singular values of both maps, ``chords``, ``stitched`` from those of the
         map between them, ``printed``, and with one scale free ``scaled`` and ``stitched_scaled``.
     statistical : Statistical
-        What A.5 makes of the measured error.
+        The bound of A.5 from the measured error.
     ica : Conditioning or None
-        Constants of Theorem 2, for what follows after ICA.
+        Constants of Theorem 2, for the error after ICA.
     unmixed : Unmixed or None
     assumptions : tuple of Assumption
     findings : tuple of Finding
@@ -157,7 +160,7 @@ class Structural(ResultRecord):
 
     @property
     def violated(self) -> bool:
-        """Whether what was measured exceeds a bound."""
+        """Whether a measured error exceeds a bound."""
         return any(finding.answer == VIOLATED for finding in self.findings)
 
     @property
@@ -173,31 +176,47 @@ class Structural(ResultRecord):
     @property
     def answer(self) -> str:
         """Is a bound violated, and if not, what does it allow."""
-        for finding in self.findings:
-            if finding.answer == VIOLATED:
-                return (
-                    f"A bound is violated: {TITLES[finding.source]}, {finding.error} error at most "
-                    f"{finding.bound:.4g} diameters, and {finding.measured:.4g} is measured. {finding.why}"
-                )
-        error = f"The best rigid motion from latents to factors leaves {self.in_sample.rms:.4f} diameters (RMS)"
-        best = self._smallest(("perfect", "with_mismatch", "stitched"))
-        if not best.rms.vacuous:
-            return f"{error}, and {best.rms.value:.4f} is allowed."
-        scaled = self._smallest(("scaled", "stitched_scaled"))
-        if scaled is not best and not scaled.rms.vacuous:
+        if (broken := self.broken) is not None:
             return (
-                f"{error}, for which theory gives no bound; with one scale it leaves {self.scaled_in_sample.rms:.4f}, "
-                f"and {scaled.rms.value:.4f} is allowed."
+                f"A bound is violated: {TITLES[broken.source]}, {broken.error} error at most "
+                f"{broken.bound:.4g} diameters, and {broken.measured:.4g} is measured. {broken.why}"
             )
-        return f"{error}. Theory gives no bound below chance ({best.rms.chance:.4f})."
+        error = f"The best rigid motion from latents to factors leaves {self.in_sample.rms:.4f} diameters (RMS)"
+        source, measured = self.allowed
+        bound = self.bounds[source].rms
+        if bound.vacuous:
+            return f"{error}. Theory gives no bound below chance ({bound.chance:.4f})."
+        allowed = f"{bound.value:.4f} is allowed ({TITLES[source]})."
+        if measured is self.in_sample:
+            return f"{error}, and {allowed}"
+        return f"{error}, for which theory gives no bound; with one scale it leaves {measured.rms:.4f}, and {allowed}"
 
-    def _smallest(self, sources: tuple[str, ...]) -> Bounds:
-        """The one with the smallest bound on the root mean square that allows for the reconstruction as it is."""
+    @property
+    def broken(self) -> Finding | None:
+        """The first bound that is violated."""
+        return next((finding for finding in self.findings if finding.answer == VIOLATED), None)
+
+    @property
+    def allowed(self) -> tuple[str, Error]:
+        """The source of the bound that is quoted, and the error in sample that it is for.
+
+        Of the bounds that allow for the reconstruction as it is, the smallest on the root mean square; where it says
+        nothing, the smallest with one scale free, if that says something.
+        """
+        best = self._smallest(("perfect", "with_mismatch", "stitched"))
+        if self.bounds[best].rms.vacuous:
+            scaled = self._smallest(("scaled", "stitched_scaled"))
+            if scaled.endswith("scaled") and not self.bounds[scaled].rms.vacuous:
+                return scaled, self.scaled_in_sample
+        return best, self.in_sample
+
+    def _smallest(self, sources: tuple[str, ...]) -> str:
+        """The source with the smallest bound on the root mean square that allows for the reconstruction as it is."""
         exact = self.mismatch is None or PERFECT not in self.failing
         usable = [source for source in sources if source in self.bounds and (exact or "mismatch" in source)]
         if not usable:
             usable = ["with_mismatch" if "with_mismatch" in self.bounds else "perfect"]
-        return min((self.bounds[source] for source in usable), key=lambda tie: tie.rms.value)
+        return min(usable, key=lambda source: self.bounds[source].rms.value)
 
     @property
     def _constants(self) -> str:
@@ -210,7 +229,7 @@ class Structural(ResultRecord):
     @property
     def _failures(self) -> str:
         if not self.failing:
-            return "No assumption was seen to fail."
+            return "No assumption was found to fail."
         return f"Assumptions that fail: {'; '.join(self.failing)}."
 
     def table(self) -> str:
@@ -242,16 +261,27 @@ class Structural(ResultRecord):
             rows.append(("bound: A.5, two such models", shown(bound), shown(self.statistical.rms_bound), ""))
         return aligned(rows)
 
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """Errors that were measured, what the rows certify, and every bound: supremum, RMS and mean, in diameters."""
+        return error_rows(self, TITLES)
+
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "double") -> Axes:
+        """Rigid errors in sample (RMS, diameters) beside what is possible, the bounds on them, and chance.
+
+        ``ax`` is where to draw, by default a new pyplot figure of two columns (6.9 inches) or one ("single").
+        """
+        return plot_errors(ax, self, width)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
         return super().to_dict() | {"unit": "diameters of the factors, lower is closer", "diameter": self.unit}
 
     def __str__(self) -> str:
-        parts = [self.table(), "", self.answer, self._constants, self._failures]
+        lines = [self._constants, self._failures]
         if self.unmixed is not None:
-            parts.append(f"After ICA the mean correlation with the matched factor is {self.unmixed.mean:.3f}.")
-        parts += [f"assumption: {assumption}" for assumption in self.assumptions]
-        return "\n".join([*parts, *(f"note: {caveat}" for caveat in self.caveats)])
+            lines.append(f"After ICA the mean correlation with the matched factor is {self.unmixed.mean:.3f}.")
+        lines += [f"assumption: {assumption}" for assumption in self.assumptions]
+        return told(self.answer, self.table(), "\n".join(map(wrapped, filter(None, lines))), notes=self.caveats)
 
 
 def _cells(error: Error) -> tuple[str, str, str]:

@@ -1,9 +1,9 @@
 r"""Theorems 2 and 3, whitening, and ICA under perturbation: from linear to rigid to signed permutation.
 
-Constants of this file are correct and, but for toy data, huge: :math:`\Delta^2/\lambda\ge d` always, as
-:math:`\operatorname{tr}\Sigma\le\Delta^2`. They are diagnoses, never promises.
+Constants of this file are correct but, except for toy data, very loose: :math:`\Delta^2/\lambda\ge d` always, as
+:math:`\operatorname{tr}\Sigma\le\Delta^2`. Use them for diagnosis only.
 
-How firmly ICA holds the components of two models' latents, and the constants of Theorem 2.
+Conditioning of ICA on two models' latents, and the constants of Theorem 2.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GROUPS = {"rigid": 1.0, "signed_permutation": 1.0, "linear": math.inf}
 
 
 def whitening_constant(radius: float, eigenvalue: float, *, singular_values: tuple[float, float] = (1.0, 1.0)) -> float:
-    r"""By how much symmetric whitening magnifies an error: :math:`K_w=\lambda^{-1/2}(1+\Delta^2/\lambda)` (Lemma A.5).
+    r"""Amplification of an error by symmetric whitening: :math:`K_w=\lambda^{-1/2}(1+\Delta^2/\lambda)` (Lemma A.5).
 
     For zero-mean :math:`x,y` with :math:`\|x-y\|\le\epsilon`, :math:`\|x\|,\|y\|\le\Delta` and covariances whose
     eigenvalues are at least :math:`\lambda`: :math:`\|\Sigma_x-\Sigma_y\|\le2\Delta\epsilon`, the square root is
@@ -44,7 +44,7 @@ def whitening_constant(radius: float, eigenvalue: float, *, singular_values: tup
     singular_values : pair of float
         The least and the largest of the linear map :math:`A` in :math:`\|f-Af'\|\le\epsilon` (Lemma A.6); whitening
         then leaves a rotation, with :math:`\tilde\lambda=\min(1,\sigma_{\min}^2)\lambda` and
-        :math:`\tilde\Delta=\max(1,\sigma_{\max})\Delta`. By default a rigid one.
+        :math:`\tilde\Delta=\max(1,\sigma_{\max})\Delta`. Default: a rigid map.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def whitening_constant(radius: float, eigenvalue: float, *, singular_values: tup
 
 
 def ica_constant(gamma: float, radius: float, dimension: int, *, contrast: str = "logcosh") -> float:
-    r"""By how much ICA turns where whitened rows move: :math:`\kappa=(C_2B+\sqrt d\,C_1)/\gamma` (Lemma A.8).
+    r"""Rotation of ICA per shift of whitened rows: :math:`\kappa=(C_2B+\sqrt d\,C_1)/\gamma` (Lemma A.8).
 
     ``gamma`` is the least eigenvalue of the Hessian of the contrast at the optimum, ``radius`` :math:`B` bounds the
     whitened rows, and :math:`|G'|\le C_1`, :math:`|G''|\le C_2`. Infinite at a saddle.
@@ -103,7 +103,7 @@ def theorem2(
     contrast: str = "logcosh",
     singular_values: tuple[float, float] = (1.0, 1.0),
 ) -> Theorem2:
-    r"""What an error up to a linear or rigid map becomes after whitening and ICA (Theorem 2).
+    r"""Bound the error after whitening and ICA, given the error up to a linear or rigid map (Theorem 2).
 
     .. math:: \epsilon'=K\epsilon+K'\epsilon^2,\qquad K=K_w(1+\kappa B),\quad K'=\kappa K_w^2,\quad
               B=\tilde\Delta/\sqrt{\tilde\lambda}
@@ -119,7 +119,7 @@ def theorem2(
     gamma : float
         As for :func:`ica_constant`.
     contrast : {"logcosh", "exp", "cube"}
-        That of the ICA.
+        Contrast of the ICA.
 
     Examples
     --------
@@ -154,18 +154,18 @@ def theorem3(
     model_excess: float | None = None,
     **sizes: Any,
 ) -> Bounds:
-    r"""How far latents can be from the true factors of a bi-Lipschitz process, up to a rigid motion (Theorem 3).
+    r"""Bound the error between latents and true factors of a bi-Lipschitz process, up to a rigid motion (Theorem 3).
 
     A process :math:`x=g(u)` with constant :math:`1+\delta` and a decoder with :math:`1+L` that reconstruct the same
     data are tied by :math:`g^{-1}\circ g_\theta`, whose constant is the product :math:`(1+\delta)(1+L)`. The theorem
-    as printed takes the square of the larger one; ``theorem_3_as_printed`` is that.
+    as printed uses the square of the larger one; ``theorem_3_as_printed`` is that bound.
 
     Parameters
     ----------
     process, model : float
         The constants :math:`1+\delta` and :math:`1+L`.
     process_excess, model_excess : float
-        In their place :math:`\delta` and :math:`L`.
+        The excesses :math:`\delta` and :math:`L`, instead of the constants.
     **sizes
         As for :func:`bounds`: ``dimension``, ``diameter``, ``c_d`` and so on.
 
@@ -188,13 +188,13 @@ def theorem3(
         printed["theorem_1"],
         name="theorem_3_as_printed",
         assumptions=every[0].assumptions,
-        explanation="With the larger of the two constants in the place of both.",
+        explanation="With the larger of the two constants for both.",
     )
     return replace(product, entries=(every[0], as_printed, *every[1:]))
 
 
 def structural_to_statistical(error: float, *, group: str = "rigid", norm: float | None = None) -> Bound:
-    r"""Two models that both find the true factors find each other: within :math:`2C\epsilon` (A.5).
+    r"""Bound the distance of two models within :math:`\epsilon` of the true factors: :math:`2C\epsilon` (A.5).
 
     With :math:`\|h_1f-u\|\le\epsilon`, :math:`\|h_2f'-u\|\le\epsilon` and :math:`h=h_1^{-1}h_2`,
     :math:`\|f-hf'\|\le\|h_1^{-1}\|\,(\|h_1f-u\|+\|u-h_2f'\|)\le2C\epsilon`, :math:`C` the largest operator norm in the
@@ -223,7 +223,7 @@ class DynamicalIsometry:
     r"""The bi-Lipschitz constant :math:`1+L` of a map whose singular values are near one (A.4).
 
     ``constant`` is the sharp :math:`\max(\sigma_{\max},1/\sigma_{\min})`, ``printed`` the condition number that the
-    paper takes, and ``similarity`` what one global scale leaves, :math:`\sqrt{\sigma_{\max}/\sigma_{\min}}`.
+    paper uses, and ``similarity`` the constant after one global scale, :math:`\sqrt{\sigma_{\max}/\sigma_{\min}}`.
     """
 
     constant: float
@@ -296,7 +296,7 @@ ROWS_PER_COMPONENT = 10
 
 @dataclass(frozen=True)
 class IcaSide:
-    """One side: the least curvature of the contrast, how many planes may turn, the weakest ones, Gaussian ones."""
+    """One side: the least curvature of the contrast, the number of weak planes, the weakest, Gaussian components."""
 
     components: int
     gamma: float | None
@@ -309,7 +309,7 @@ class IcaSide:
 
 @dataclass(frozen=True)
 class Conditioning:
-    """Both sides, the constants of Theorem 2 where they exist, and a sentence on what they say."""
+    """Both sides, the constants of Theorem 2 where they exist, and a sentence about them."""
 
     sides: tuple[IcaSide, ...]
     theorem2: Theorem2 | None
@@ -334,7 +334,7 @@ def conditioning(x: Array, y: Array, error: float | None, seed: int) -> Conditio
 
 def _sentence(constants: Theorem2) -> str:
     if math.isinf(constants.kappa):
-        return "The contrast has a saddle or no curvature in some plane: Theorem 2 promises nothing after ICA."
+        return "The contrast has a saddle or no curvature in some plane: Theorem 2 gives no bound after ICA."
     said = "vacuous" if constants.bound.vacuous else f"{constants.bound.value:.3g} in whitened units"
     return (
         f"Theorem 2 with K = {constants.linear:.3g} and K' = {constants.quadratic:.3g}: after ICA the error is {said}."

@@ -1,4 +1,4 @@
-"""Deconfounding: do the axes of an embedding that tell biology survive a new batch?"""
+"""Deconfounding: separate biology from batch effects in an embedding, tested on held-out batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Components in AnnData: an entry of obsm for the rows, loadings for the columns, and what was found in uns.
+"""Components in AnnData: an entry of obsm for the rows, loadings for the columns, and results in uns.
 
 ``uns`` takes no tuples and no lists of dicts, so it holds one JSON text and plain arrays.
 """
@@ -23,10 +23,10 @@ def annotate(result: Deconfounding, target: Any, *, key: str, output: str | Path
     """Write the components of a result into an AnnData object or an ``.h5ad`` file.
 
     ``obsm[key]`` holds the components of all rows; ``uns``, under the key without ``X_``, the JSON of the result, the
-    unmixing and mixing matrices and what each component has to do with label and batch. Where the embedding was X,
-    ``varm`` holds the mixing matrix too, one row a variable. An object is changed in memory, also a backed one, whose
-    ``write()`` then keeps it. Of a file only these entries are written, into ``output`` or in its own place,
-    completely or not at all.
+    unmixing and mixing matrices and each component's association with label and batch. Where the embedding was X,
+    ``varm`` holds the mixing matrix too, one row per variable. An object is changed in memory, also a backed one, whose
+    ``write()`` then stores it. In a file only these entries are written, into ``output`` or in place, completely or not
+    at all.
     """
     if not key.removeprefix("X_") or "/" in key:
         raise InputError(f"key is {key!r} and must be a name for obsm without /")
@@ -43,7 +43,7 @@ def annotate(result: Deconfounding, target: Any, *, key: str, output: str | Path
 
 
 def _contents(result: Deconfounding, values: Array, key: str, place: str | None) -> dict[str, Any]:
-    """What is written, by its path."""
+    """The entries to write, by path."""
     name = key.removeprefix("X_")
     components = result.components
     sources, model = result.transform(values), result.model

@@ -1,4 +1,4 @@
-r"""Classifiers on training batches, and what they show on held-out ones: AUROC, average precision, sparsity.
+r"""Classifiers trained on some batches and tested on held-out ones: AUROC, average precision, sparsity.
 
 Split fractions :math:`s` (how often each feature is split on, summing to one) are sparse where trees lean on few
 features (Hoyer 2004),
@@ -42,7 +42,7 @@ ROUNDS = 100  # unstated in the paper: the library's default
 CLASSIFIERS = ("lightgbm", "logistic")
 _SWEEPS = 1000
 _ABOVE_CHANCE = 0.51  # below this AUROC there is no signal to take shares of
-_BINNED_ROWS = 50_000  # that bins are drawn from: they are held in float64 for a moment, twice over for two fits
+_BINNED_ROWS = 50_000  # that bins are drawn from: they are briefly held in float64, twice for two fits
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ def fit_parts(rows: Rows, classifier: str, seed: int, ranked: Array, share: floa
 
 
 def require_classifiers(classifiers: Any) -> tuple[str, ...]:
-    """The wanted classifiers, the headline first, once it is certain that they can run."""
+    """The chosen classifiers, the headline first, after a check that they can run."""
     wanted = check_names("classifiers", classifiers, CLASSIFIERS)
     if "lightgbm" in wanted:
         _lightgbm()
@@ -104,7 +104,7 @@ def boosted(rows: Rows, seed: int) -> tuple[Array, Array]:
         "deterministic": True,
         "force_row_wise": True,
         "bin_construct_sample_cnt": _BINNED_ROWS,
-        "num_threads": 1,  # fits run side by side: one thread a core is ten times faster than nested ones under load
+        "num_threads": 1,  # fits run in parallel: one thread per core is ten times faster than nested ones under load
         "verbosity": -1,
     }
     data = lightgbm.Dataset(rows.train_values(), rows.train_truth.astype(np.float32), params=settings).construct()

@@ -1,4 +1,4 @@
-"""Components: what each has to do with label and batch, whether it recurs, and which ones a filter would drop."""
+"""Components: association with label and batch, recurrence in refits, and which ones a filter would drop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .transforms import whitening
 
 _BINS = 10
 _COLUMNS = 32
-_BATCHES_TO_DRAW = 10  # from so many on, refits draw whole batches anew, and rows otherwise
+_BATCHES_TO_DRAW = 10  # from this number on, refits resample whole batches, otherwise rows
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Example:
 
 @dataclass(frozen=True)
 class Component:
-    """One independent component: its ties with label and batches, and the rows at its ends.
+    """One independent component: its association with label and batches, and the rows at its ends.
 
     Attributes
     ----------
     label_r2, label_information : float
-        Share of its variance that the label explains, less what chance would; mutual information with it in nats.
+        Share of its variance that the label explains, corrected for chance; mutual information with it in nats.
     batch_r2, batch_information : dict of str to float
         The same for each batch column.
     recurrence : float or None
@@ -43,7 +43,7 @@ class Component:
     recurs : bool or None
         Whether that exceeds 0.9 in at least nine of ten refits.
     gaussian : bool
-        Whether it cannot be told from a Gaussian direction, so that it need not recur.
+        Whether it is indistinguishable from Gaussian, so that it need not recur.
     batch_driven : bool
         Whether the filter drops it.
     highest, lowest : tuple of Example
@@ -63,7 +63,7 @@ class Component:
 
 
 def final_components(inputs: Inputs, asked: Request) -> tuple[ICA, tuple[Component, ...]]:
-    """PCA+ICA on all rows that transforms may see, and its components on all rows."""
+    """PCA+ICA fitted on all rows that transforms may use, and its components on all rows."""
     fitted = inputs.values if asked.elsewhere is None else asked.elsewhere
     ica = ICA(n_components=len(whitening(fitted, asked.n_components).components_), random_state=0)
     again: Stability | None = None
@@ -102,7 +102,7 @@ def final_components(inputs: Inputs, asked: Request) -> tuple[ICA, tuple[Compone
 def associations(
     sources: Array, label: Column, batches: tuple[Column, ...], batch_limit: float, rows: Array | None = None
 ) -> tuple[Array, Array, Array]:
-    """R² with the label, R² with each batch column (a row each), and which components are batch-driven.
+    """R² with the label, R² with each batch column (one row each), and which components are batch-driven.
 
     A component is batch-driven if its largest batch R² is above the limit and above its label R².
     """

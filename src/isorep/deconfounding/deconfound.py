@@ -1,4 +1,4 @@
-"""``isorep.deconfound``: do the axes of an embedding that tell biology survive a new batch?"""
+"""``isorep.deconfound``: does ICA of an embedding separate biology from batch?"""
 
 from __future__ import annotations
 
@@ -55,66 +55,67 @@ def deconfound(
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> Deconfounding:
-    r"""Does ICA of an embedding separate biology from batch, so that a classifier works on batches it has not seen?
+    r"""Test whether ICA of an embedding separates biology from batch, so that classifiers transfer to held-out batches.
 
-    Whitening and ICA are fitted without labels. A classifier learns on some batches to tell perturbed rows from
-    controls, and its AUROC on the others is compared with what the embedding as it is, whitening alone and a random
-    rotation of the whitened space give. Where factors of biology and of batch are independent and the model that made
+    Whitening and ICA are fitted without labels. A classifier learns on some batches to distinguish perturbed rows from
+    controls. Its AUROC on the other batches is compared with that of the embedding as it is, of whitening alone and of
+    a random rotation of the whitened space. If factors of biology and of batch are independent and the model that made
     the embedding is near an isometry, ICA recovers them one by one (Nelson et al. 2026, Theorem 3), and trees, which
-    split on one axis at a time, can leave the batch ones alone.
+    split on one axis at a time, can ignore the batch axes.
 
     Parameters
     ----------
     embedding : (n, d) array, Representation, data frame, AnnData or path
-        Rows such as wells, images or cells. Features in different units are best standardised first: whitening keeps
-        the axes of largest variance, and columns below 1e-4 of the median column's spread do not count.
+        Rows such as wells, images or cells. Standardise features in different units first: whitening keeps the axes of
+        largest variance, and columns below 1e-4 of the median column's spread are left out.
     label : str or (n,) labels
-        A column of the embedding's table or obs, or the labels themselves: booleans, numbers, text or categories.
+        Column of the embedding's table or obs, or the labels themselves: booleans, numbers, text or categories.
     batch : str, (n,) labels, list of str, or dict of names to labels
-        What to hold out, such as plates. Of several columns the first is held out; components are read against all.
+        Batches to hold out, such as plates. Of several columns the first is held out; components are tested against
+        all.
     key : str, optional
         The obsm entry of AnnData (or ``X``), or the part of a file, as for :func:`isorep.read`.
     control : value or sequence of values, optional
-        Which labels are controls. By default False, 0, or the one value that reads as one (``DMSO``, ``control``,
-        ``negcon``, ``non-targeting`` and the like).
+        Labels of controls. Default: False, 0, or the one value that looks like one (``DMSO``, ``control``, ``negcon``,
+        ``non-targeting`` and similar).
     each : bool
-        Tell each other value from the controls on its own, instead of all together.
+        Compare each other value with the controls separately. Default: all together.
     guides : str or (n,) labels, optional
-        Independent experiments on the same label, such as guides of a gene: each is a task of its own, and standard
-        errors are over folds and guides.
+        Independent experiments on the same label, such as guides of a gene: each is its own task, and standard errors
+        are over folds and guides.
     conditions : sequence of str
-        Which of ``base`` (as it is), ``pca`` (whitened), ``pca_ica``, ``pca_rand`` (whitened and turned at random),
-        ``ica_base`` (ICA without whitening), ``centred`` (each batch about its own mean) and ``harmony``.
+        Conditions to compare, from ``base`` (as it is), ``pca`` (whitened), ``pca_ica``, ``pca_rand`` (whitened and
+        randomly rotated), ``ica_base`` (ICA without whitening), ``centred`` (batch means removed) and ``harmony``.
     transformers : dict of str to scikit-learn transformer, optional
         Further conditions; they are cloned and fitted without labels.
     fit_on : {"train", "all"} or rows
-        What transforms are fitted on: the training batches of each fold, all rows, or other rows altogether (an array,
-        Representation or path), such as one patch an image.
+        Rows that transforms are fitted on: the training batches of each fold (default), all rows, or other rows (an
+        array, Representation or path), such as one patch per image.
     n_components : int or "all", optional
-        Axes that whitening keeps: by default at most a tenth of the fitted rows.
+        Number of axes that whitening keeps; default: at most a tenth of the fitted rows.
     split : {"folds", "leave_one_out", "train_on_one"}
-        Hold out a fold of batches at a time, one batch at a time, or all batches but one. Folds never split a batch and
-        spread perturbed rows evenly.
+        Hold out one fold of batches at a time (default), one batch at a time, or all batches but one. Folds never split
+        a batch, and perturbed rows are spread evenly.
     folds : int
-        Number of folds, at most as many as batches.
+        Number of folds, at most the number of batches.
     n_seeds : int
-        Repeat with other folds, rotations and classifier seeds.
+        Number of repetitions, with other folds, rotations and classifier seeds.
     classifiers : sequence of str
         ``lightgbm`` with the published parameters, ``logistic``, or both; the first decides tests and verdict.
     top : sequence of float
-        Shares of most important features for the concentration; empty for none.
+        Shares of the most important features for the concentration; empty for none.
     batch_limit : float
         A component is batch-driven if batches explain more than this share of its variance, and more than the label.
     n_restarts : int
-        Refits that tell whether components recur; 0 for none.
+        Number of refits for the recurrence of components; 0 for none.
     n_examples : int
-        Rows named at each end of a component.
+        Number of rows listed at each end of a component.
     test : {"sign_flip", "wilcoxon"}
-        Of paired differences between conditions; p-values are corrected after Holm.
+        Test of paired differences between conditions; p-values are corrected by Holm's method.
     random_state : int
         Seed of folds, rotations, classifiers and samples.
     progress : callable, optional
-        Called with a stage's name, the steps done and the steps in all.
+        Called with the name of the stage, the number of steps done and the total.
 
     Returns
     -------
@@ -243,7 +244,7 @@ def _caveats(
     model: ICA | None,
     components: tuple[Component, ...],
 ) -> tuple[str, ...]:
-    """What limits these numbers: sentences, each with whether it applies."""
+    """Limits of these numbers, as sentences."""
     label, batch, width = inputs.label, inputs.batch, inputs.values.shape[1]
     lost = ", ".join(plan.left_out[:5]) + (" and more" if len(plan.left_out) > 5 else "")
     one_label = len(np.unique(np.stack([label.codes, batch.codes]), axis=1).T) == batch.count
@@ -260,20 +261,20 @@ def _caveats(
     unequal = len(set(evaluation.dimensions.values())) > 1 and "lightgbm" in asked.classifiers
     pairs, least = (tests[0].pairs, min(1.0, len(tests) * tests[0].least_p)) if tests else (0, 0.0)
     said = [
-        (lost, f"{len(plan.left_out)} tasks were left out, as no split has both classes on both sides: {lost}"),
-        (plan.skipped, f"{plan.skipped} folds were left out of a task, as a class was missing on one side"),
-        (one_label, f"every {batch.title} holds one value of {label.title}: effects of the two are confounded"),
-        (2 * sum(back) < len(back), f"only {sum(back)} of {len(back)} components come back in refits"),
+        (lost, f"{len(plan.left_out)} tasks were left out, as no split has both classes in training and test: {lost}"),
+        (plan.skipped, f"{plan.skipped} folds were left out of a task, as a class was missing in training or test"),
+        (one_label, f"every {batch.title} has one value of {label.title} only: effects of the two are confounded"),
+        (2 * sum(back) < len(back), f"only {sum(back)} of {len(back)} components are reproducible in refits"),
         (cut and kept < width, f"whitening kept {kept} of {width} dimensions, a tenth of its rows: see n_components"),
-        (blown_up, f"whitening kept {kept} dimensions of {rows} rows: noise is blown up to full size"),
+        (blown_up, f"whitening kept {kept} dimensions of {rows} rows: noise is amplified to unit variance"),
         (unequal, "Hoyer sparsity depends on the number of dimensions: compare it only between equal numbers"),
         (left_out, left_out or ""),
         (transductive, f"{transductive} used the batch of held-out rows, and corrected them with training rows"),
-        (centred < CHANCE, "batch AUROC below 0.5 is a trace of centring: what one half has of a mean the other lacks"),
-        (asked.fit_on == "all", "transforms were fitted on all rows, held-out batches among them, without labels"),
-        (several and linear, "a linear classifier cannot tell rotations apart: PCA, PCA+ICA and PCA+Rand agree"),
-        (several and mixings, "PCA, PCA+ICA and PCA+Rand are rotations: they share all figures on how batches mix"),
-        (not mixings, "there are not two batches of 10 rows, so how batches mix was not measured"),
+        (centred < CHANCE, "batch AUROC below 0.5 is an artefact of centring: halves of a batch have opposite means"),
+        (asked.fit_on == "all", "transforms were fitted without labels on all rows, including held-out batches"),
+        (several and linear, "linear classifiers are invariant to rotations: PCA, PCA+ICA and PCA+Rand agree"),
+        (several and mixings, "PCA, PCA+ICA and PCA+Rand are rotations: their measures of batch mixing are equal"),
+        (not mixings, "batch mixing was not measured: it needs two batches of at least 10 rows"),
         (evaluation.nothing_left, f"in {evaluation.nothing_left} folds all components were batch-driven: one was kept"),
         (least > LEVEL, f"{pairs} pairs cannot give a corrected p below {least:.2g}: use more folds"),
         (asked.n_seeds > 1, "pairs of other seeds share rows: p-values and standard errors are somewhat too small"),

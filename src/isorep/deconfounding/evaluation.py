@@ -1,4 +1,4 @@
-"""Evaluation on held-out batches: transforms once a fold, every classifier on them, paired tests and the filter."""
+"""Evaluation on held-out batches: transforms once per fold, every classifier on them, paired tests and the filter."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Plan:
 
     @classmethod
     def make(cls, inputs: Inputs, tasks: list[Task], asked: Request) -> Plan:
-        """Refuse a task that no split can evaluate before any work; of one task ``each`` it is left out."""
+        """Refuse a task that no split can evaluate before any work; with ``each`` it is left out."""
         steps, facts = [], []
         positive = positives_of(tasks, len(inputs.values))
         for seed in range(asked.n_seeds):
@@ -64,7 +64,7 @@ class Plan:
 
 @dataclass(eq=False)
 class Evaluation:
-    """Scores of every fit, those without batch-driven components among them, and what else is seen along the way."""
+    """Scores of every fit, including those without batch-driven components, and other results of the evaluation."""
 
     scores: list[Score] = field(default_factory=list)
     dropped: list[int] = field(default_factory=list)
@@ -79,18 +79,18 @@ class Evaluation:
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:
-        """Add up the seconds of a step."""
+        """Add the run time of a step."""
         began = time.perf_counter()
         yield
         self.seconds[step] += time.perf_counter() - began
 
 
 Space = tuple[Array, Array]
-"""All rows under a condition, and the columns that a classifier sees: the filter needs no copy."""
+"""All rows under a condition, and the columns that a classifier uses: the filter needs no copy."""
 
 
 def evaluate(inputs: Inputs, plan: Plan, asked: Request, tell: Progress) -> Evaluation:
-    """Every split: all conditions first, then every classifier and task on them, one thread a core."""
+    """Every split: all conditions first, then every classifier and task on them, one thread per core."""
     result = Evaluation()
     transforms: Transforms | None = None
     for step, (seed, split, tasks) in enumerate(plan.steps):
@@ -118,7 +118,7 @@ def evaluate(inputs: Inputs, plan: Plan, asked: Request, tell: Progress) -> Eval
 
 
 def conditions_of(evaluation: Evaluation, asked: Request) -> dict[str, Condition]:
-    """What each condition shows by each classifier."""
+    """The results of each condition by classifier."""
     shares, conditions = [f"{share:g}" for share in asked.top], {}
     for name in asked.names:
         scores = {by: summarised(evaluation.scores_of(name, by), shares) for by in asked.classifiers}
@@ -143,7 +143,7 @@ def paired_tests(evaluation: Evaluation, plan: Plan, asked: Request) -> tuple[Pa
 
 
 def filtered(evaluation: Evaluation, plan: Plan, asked: Request) -> Filtered | None:
-    """What dropping batch-driven components changes."""
+    """The effect of dropping batch-driven components."""
     if "pca_ica" not in asked.names:
         return None
     by = asked.classifiers[0]
@@ -174,7 +174,7 @@ def positives_of(tasks: list[Task], n: int) -> Array:
 
 
 def _classified(spaces: Mapping[str, Space], seed: int, split: Split, tasks: list[Task], asked: Request) -> list[Score]:
-    """All fits of a split side by side; each is made again on ranked features, for the concentration."""
+    """All fits of a split in parallel; each is repeated on ranked features, for the concentration."""
     fits = [
         (name, classifier, task)
         for name in spaces
@@ -194,12 +194,12 @@ def _classified(spaces: Mapping[str, Space], seed: int, split: Split, tasks: lis
         return Score(name, classifier, task.name, task.guide, split.number, seed, **figures, parts=parts)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the ranking of rows settles long before the weights
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the ranking of rows converges long before the weights
         return map_blocks(fit, len(fits), 1)
 
 
 def _not_driven(sources: Array, inputs: Inputs, split: Split, asked: Request, result: Evaluation) -> Array:
-    """The components that are not batch-driven on the training batches; one has to stay."""
+    """The components that are not batch-driven on the training batches; at least one is kept."""
     label_r2, batch_r2, driven = associations(sources, inputs.label, inputs.batches, asked.batch_limit, split.train)
     if driven.all():
         result.nothing_left += 1

@@ -1,6 +1,6 @@
-"""Inputs of a deconfounding: an embedding with label, batches and guides of its rows, and what was asked.
+"""Inputs of a deconfounding: an embedding with label, batches and guides of its rows, and the settings.
 
-* Tasks: perturbed rows are told from controls, all together or one perturbation and one guide at a time.
+* Tasks: perturbed rows against controls, all together or one perturbation and one guide at a time.
 * Splits: a batch is never split between training and test, and perturbed rows are spread over the folds.
 * Paired tests of conditions on the same folds: sign flips, Wilcoxon, intervals, Holm's correction.
 """
@@ -42,7 +42,7 @@ class Column:
 
     @property
     def count(self) -> int:
-        """How many different labels there are."""
+        """The number of different labels."""
         return len(self.names)
 
 
@@ -53,7 +53,7 @@ class Inputs:
     values: Array
     ids: Array | None
     name: str
-    notes: tuple[str, ...]  # what was left out or converted in reading
+    notes: tuple[str, ...]  # columns left out or converted in reading
     place: str | None  # the obsm entry of an AnnData object, or X
     label: Column
     batches: tuple[Column, ...]
@@ -118,7 +118,7 @@ def open_rows(rows: Any, columns: int) -> Array:
 
 
 def as_label(value: Any) -> str:
-    """A label as text: 1.0 and 1 are the same one, also where a file keeps them as text."""
+    """A label as text: 1.0 and 1 are the same, also where a file stores them as text."""
     text = str(value)
     return text[:-2] if text.endswith(".0") and text[:-2].lstrip("-").isdigit() else text
 
@@ -180,7 +180,7 @@ def _frame(frame: Any, key: str | None, named: Sequence[str]) -> Representation:
 
 
 def _frame_kind(column: Any) -> str:
-    """What a column of a data frame holds: numbers, flags, text, or its type in a word."""
+    """The kind of a data frame's column: numbers, flags, text, or its type in a word."""
     dtype = getattr(getattr(column.dtype, "categories", None), "dtype", column.dtype)
     kind = getattr(dtype, "kind", "O")
     if kind == "O" and all(isinstance(cell, Number) for cell in column.dropna()):
@@ -189,7 +189,7 @@ def _frame_kind(column: Any) -> str:
 
 
 def _stored_place(path: Path, key: str | None) -> str:
-    """The part of a file that :func:`isorep.read` takes, by name: with components in it the default is another."""
+    """The part of a file that :func:`isorep.read` takes, by name: components in the file would change the default."""
     if key is not None:
         return key.removeprefix("obsm/")
     entries: list[str] = guarded(path, lambda: HDF5Tree(path).names("obsm"))
@@ -244,7 +244,7 @@ def _in_memory(values: Matrix) -> Array:
 
 
 def _repeats(values: Array, columns: list[Array]) -> Array:
-    """Which columns are the labels themselves: a table may hold them once more, as numbers."""
+    """Which columns are the labels themselves: a table may also hold them as numbers."""
     repeats = np.zeros(values.shape[1], dtype=bool)
     for labels in columns:
         try:
@@ -295,7 +295,7 @@ def stratified_folds(batch: Column, tasks: list[Task], folds: int, rng: np.rando
     kinds = [batch.codes[rows] for rows in (*(task.positives for task in tasks), tasks[0].controls)]
     counts = np.stack([np.bincount(codes, minlength=batch.count) for codes in (*kinds, batch.codes)], axis=1)
     shares = counts / np.maximum(counts.sum(axis=0), 1)
-    # Perturbed rows are the scarce ones: batches that hold them choose their fold before the control-only ones.
+    # Perturbed rows are scarce: batches with perturbed rows are assigned before control-only ones.
     weight = shares[:, :-2].sum(axis=1)
     order = np.lexsort((rng.permutation(batch.count), -shares[:, -1], -weight))
     held = np.zeros((folds, shares.shape[1]))
@@ -336,7 +336,7 @@ class Task:
 
 
 def control_values(label: Column, control: Any) -> tuple[str, ...]:
-    """The values of the label that are controls: named by the user, or the one that reads as one."""
+    """The values of the label that are controls: named by the user, or the one that looks like one."""
     if label.count < 2:
         raise InputError(f"{label.title} has one value only, {label.names[0]!r}: there is nothing to tell apart")
     shown = ", ".join(map(repr, label.names[:6])) + (" and more" if label.count > 6 else "")
@@ -380,7 +380,7 @@ def make_tasks(inputs: Inputs, control: tuple[str, ...], each: bool) -> list[Tas
 
 
 def refuse_confounded(inputs: Inputs) -> None:
-    """Refuse batches that are the label under another name: nothing could separate the two."""
+    """Refuse batches that are identical to the label: nothing could separate the two."""
     label, batch = inputs.label, inputs.batch
     if batch.count < 2:
         raise InputError(f"{batch.title} has one value only, {batch.names[0]!r}: no batch can be held out")
@@ -407,7 +407,7 @@ def paired_p(differences: Array, test: str, rng: np.random.Generator) -> float:
 
 
 def least_p(pairs: int, test: str = "sign_flip") -> float:
-    """The smallest p-value that so many pairs can give: all differences of one sign, or no drawn signs as far out."""
+    """The smallest possible p-value for this number of pairs."""
     drawn = test == "sign_flip" and pairs > _EXACT_PAIRS
     return 1 / (1 + _DRAWS) if drawn else float(2.0 ** (1 - pairs))
 
@@ -441,7 +441,7 @@ def holm(p_values: list[float]) -> list[float]:
 
 
 def _sign_flip(differences: Array, rng: np.random.Generator) -> float:
-    """How often random signs give a mean as far from zero: all signs if they are few, else with this one added."""
+    """The share of random signs whose mean is as far from zero: all signs if few, else a sample plus the real one."""
     reached = abs(differences.sum()) * (1 - 1e-12)
     if len(differences) <= _EXACT_PAIRS:
         signs = np.array(list(product((-1.0, 1.0), repeat=len(differences))))

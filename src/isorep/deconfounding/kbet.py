@@ -1,4 +1,4 @@
-"""kBET, silhouettes and predictability of batches: how far batches can be told apart in a space."""
+"""kBET, silhouettes and predictability of batches: how separable batches are in a space."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Mixing:
     Attributes
     ----------
     batch_auroc, batch_accuracy : float
-        Of a linear classifier of the batch, trained on every other row: 0.5 and ``batch_chance`` if nothing can be
-        told.
+        AUROC and accuracy of a linear classifier of the batch, trained on every other row; chance is 0.5 and
+        ``batch_chance``.
     batch_chance : float
         The share of the largest batch.
     batch_silhouette, label_silhouette : float
-        From -1 to 1; high where rows of a batch, or of a class, lie apart from the others.
+        Silhouettes from -1 to 1; high where rows of a batch, or of a class, are separated from the others.
     accepted : float
-        The share of neighbourhoods whose batches a chi-square test does not tell from the sample's: 0.95 if mixed.
+        The share of neighbourhoods whose batch proportions a chi-square test accepts (kBET): 0.95 if mixed.
     rows, batches : int
         The size of the sample.
     """
@@ -65,7 +65,7 @@ def sample_rows(batch: Array, rng: np.random.Generator) -> Array | None:
 
 
 def mixing(values: Array, batch: Array, positive: Array) -> Mixing:
-    """All measures for the sampled rows; batches are coded anew from 0."""
+    """All measures for the sampled rows; batches are recoded from 0."""
     codes = np.unique(batch, return_inverse=True)[1]
     auroc, accuracy = _predictability(values, codes)
     both = len(np.unique(positive)) == 2

@@ -15,6 +15,11 @@ from .result import CHANCE, LEVEL, Deconfounding, Mean
 from .transforms import condition_name
 
 REACHED = {"helps": True, "hurts": False, "not shown": None}
+HEADLINES = {
+    "helps": "ICA helps on held-out batches.",
+    "hurts": "ICA hurts on held-out batches.",
+    "not shown": "ICA is not shown to help or to hurt.",
+}
 STEPS = {"helps": "ICA helps", "not shown": "not shown", "hurts": "ICA hurts"}
 COLOURS = {"base": "s0", "pca": "s1", "pca_ica": "s2", "pca_rand": "s3"}
 TESTS = {"sign_flip": "a sign-flip permutation test", "wilcoxon": "Wilcoxon's signed-rank test"}
@@ -51,7 +56,13 @@ def page(result: Deconfounding) -> Page:
         result,
         f"{name} · deconfounding",
         f"Biology and batch in {name}",
-        Answer.of(result.verdict.sentence, REACHED.get(answer), STEPS, answer),
+        Answer.of(
+            HEADLINES.get(answer, "ICA was not compared with the embedding as it is."),
+            result.verdict.sentence,
+            REACHED.get(answer),
+            STEPS,
+            answer,
+        ),
         _tiles(result),
         (_conditions(result), _tests(result), _tasks(result), _components(result), _filter(result), _mixing(result)),
     )
@@ -98,7 +109,7 @@ def _auroc_figure(result: Deconfounding) -> Figure:
     rows = []
     for name, condition in result.conditions.items():
         auroc = condition.scores[result.headline].auroc
-        low, value, high = (max(auroc.value + step * (auroc.error or 0) - CHANCE, 0.0) for step in (-1, 0, 1))
+        low, value, high = (auroc.value + step * (auroc.error or 0) for step in (-1, 0, 1))
         rows.append(
             IntervalRow(
                 condition_name(name),
@@ -113,9 +124,9 @@ def _auroc_figure(result: Deconfounding) -> Figure:
     return Figure(
         "auroc-figure",
         "AUROC by condition",
-        f"On held-out batches, by {result.headline}, with one standard error; the axis starts at chance, {CHANCE}.",
+        f"On held-out batches, by {result.headline}, with one standard error; stems begin at chance, {CHANCE}.",
         "",
-        Intervals(tuple(rows), "AUROC above chance, on held-out batches"),
+        Intervals(tuple(rows), f"AUROC on held-out batches; {CHANCE} is chance", origin=CHANCE, end=1.02),
         legend=(Key("dot", "", "mean"), Key("whisker", "", "± standard error")),
     )
 
@@ -123,7 +134,7 @@ def _auroc_figure(result: Deconfounding) -> Figure:
 def _tests(result: Deconfounding) -> Section | None:
     if not result.tests:
         return None
-    numbers = dict.fromkeys(("difference", "95 % interval", "p", "corrected p"), fixed)
+    numbers = dict.fromkeys(("difference", "95% interval", "p", "p, corrected"), fixed)
     columns: Forms = {"condition": str, "against": str, **numbers, "pairs": count}
     rows = []
     for test in result.tests:
@@ -196,9 +207,9 @@ def _filter(result: Deconfounding) -> Section | None:
         return None
     items = (
         ("AUROC without them", fixed(without.auroc.value), _error(without.auroc)),
-        ("difference", fixed(without.difference), f"95 % interval {Cell.between(without.interval, fixed).text}"),
+        ("difference", fixed(without.difference), f"95% interval {Cell.between(without.interval, fixed).text}"),
         ("p", compact(without.p_value, 3), f"from {count(without.pairs)} pairs"),
-        ("components dropped a fold", fixed(without.dropped.value, 1), ""),
+        ("components dropped per fold", fixed(without.dropped.value, 1), ""),
     )
     said = FILTER.format(limit=compact(result.settings["batch_limit"]))
     return Section("filter", "Without batch-driven components", (Prose((said,)), Definitions(items)))

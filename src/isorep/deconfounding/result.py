@@ -1,4 +1,4 @@
-"""Result of a deconfounding, as small frozen records that print, tabulate and serialise themselves."""
+"""Result of a deconfounding: frozen records with printing, tables and JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -14,12 +14,15 @@ from ..errors import InputError
 from ..ica import ICA
 from ..representation import Array
 from ..resampling import Interval, p_text
-from ..results import ResultRecord, Verdict, aligned
+from ..results import ResultRecord, Verdict, aligned, counted, told, wrapped
 from .classifiers import concentration
 from .components import Component
 from .inputs import least_p
 from .kbet import Mixing
 from .transforms import condition_name
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LEVEL = 0.05
 CHANCE = 0.5  # AUROC of guessing
@@ -36,7 +39,7 @@ class Mean:
 
     @classmethod
     def of(cls, values: Iterable[float | None]) -> Mean:
-        """The mean of the values that are there."""
+        """The mean of the values that are not None."""
         known = np.array([value for value in values if value is not None and math.isfinite(value)])
         if len(known) == 0:
             return cls(math.nan, None, 0)
@@ -51,7 +54,7 @@ class Mean:
 
 @dataclass(frozen=True)
 class Concentration:
-    """AUROC of the top share of features and of the rest, and three ways to set them against each other."""
+    """AUROC of the top share of features and of the rest, and three ways to compare them."""
 
     top: Mean
     rest: Mean
@@ -72,7 +75,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition: its number of dimensions, what classifiers show, and how batches mix in it."""
+    """One condition: its number of dimensions, its scores by classifier, and its batch mixing."""
 
     name: str
     dimensions: int
@@ -151,7 +154,7 @@ class Filtered:
 
 @dataclass(frozen=True)
 class Data:
-    """What was evaluated."""
+    """Sizes and names of the data."""
 
     name: str
     rows: int
@@ -171,28 +174,28 @@ class Deconfounding(ResultRecord):
     Attributes
     ----------
     conditions : dict of str to Condition
-        What each condition shows on held-out batches.
+        Results of each condition on held-out batches.
     tests : tuple of PairedTest
         PCA+ICA against every other condition, by the first classifier.
     components : tuple of Component
         The components of PCA+ICA on all rows.
     filtered : Filtered or None
-        What dropping batch-driven components does to held-out batches.
+        The effect of dropping batch-driven components on held-out batches.
     scores : tuple of Score
         Every classifier fit.
     folds : tuple of Fold
     tasks : tuple of str
     data : Data
     verdict : Verdict
-        Its answer is ``helps``, ``hurts``, ``not shown`` or ``not asked``.
+        The answer is ``helps``, ``hurts``, ``not shown`` or ``not asked``.
     caveats : tuple of str
-        What to keep in mind about these numbers.
+        Limits of these numbers, most important first.
     model : ICA or None
-        PCA+ICA on all rows, or on the other rows that were given.
+        PCA+ICA fitted on all rows, or on the other rows that were given.
     place : str or None
         The obsm entry that the embedding came from, or X.
     seconds : dict of str to float
-        What transforms, classifiers, mixing and components took.
+        Run times of transforms, classifiers, mixing and components.
     """
 
     schema: ClassVar[str] = "isorep.deconfound/1"
@@ -251,25 +254,105 @@ class Deconfounding(ResultRecord):
 
         return annotate(self, target, key=key, output=output)
 
-    def table(self) -> str:
-        """The conditions as text: AUROC, average precision, sparsity, concentration and batch figures."""
+    def table(self, width: float | None = None) -> str:
+        """The conditions as text: AUROC, average precision, batch figures, sparsity and concentration.
+
+        Concentration and sparsity (Hoyer) are left out where the terminal, or ``width``, has no room.
+        """
         several = len(self.settings["classifiers"]) > 1
         shares = [f"{share:g}" for share in self.settings["top"]]
-        head = ["condition", *(["classifier"] if several else []), "dims", "AUROC", "AP", "Hoyer"]
-        rows = [[*head, *(f"conc@{share}" for share in shares), "batch AUROC", "mixed"]]
+        head = ["condition", *(["classifier"] if several else []), "dims", "AUROC", "AP"]
+        sparsity = ["Hoyer", *(f"conc@{share}" for share in shares)]
+        rows = [[*head, "batch\nAUROC", "mixed", *sparsity]]
         for name, condition in self.conditions.items():
             mixing = condition.mixing
             batch = ["-", "-"] if mixing is None else [f"{mixing.batch_auroc:.3f}", f"{mixing.accepted:.2f}"]
             for classifier, summary in condition.scores.items():
                 names = [condition_name(name), *([classifier] if several else []), str(condition.dimensions)]
                 parts = [getattr(summary.concentration.get(share), "share", None) for share in shares]
-                means = [summary.auroc, summary.average_precision, summary.hoyer, *parts]
-                rows.append([*names, *("-" if mean is None else str(mean) for mean in means), *batch])
-        return aligned(rows)
+                own, more = [summary.auroc, summary.average_precision], [summary.hoyer, *parts]
+                cells = [["-" if mean is None else str(mean) for mean in means] for means in (own, more)]
+                rows.append([*names, *cells[0], *batch, *cells[1]])
+        return aligned(rows, optional=sparsity[::-1], width=width)
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per condition and classifier: means over folds, guides and seeds, and their standard errors."""
+        rows = []
+        for name, condition in self.conditions.items():
+            mixing = condition.mixing
+            for classifier, summary in condition.scores.items():
+                means = {"auroc": summary.auroc, "average_precision": summary.average_precision, "hoyer": summary.hoyer}
+                means |= {
+                    f"concentration@{share:g}": getattr(summary.concentration.get(f"{share:g}"), "share", None)
+                    for share in self.settings["top"]
+                }
+                row: dict[str, Any] = {"condition": name, "classifier": classifier, "dimensions": condition.dimensions}
+                for metric, mean in means.items():
+                    row |= {metric: getattr(mean, "value", None), f"{metric}_se": getattr(mean, "error", None)}
+                row |= {"batch_auroc": getattr(mixing, "batch_auroc", None), "mixed": getattr(mixing, "accepted", None)}
+                rows.append(row)
+        return rows
+
+    def panels(self) -> list[str]:
+        """Components only where there are any."""
+        return [name for name in super().panels() if self.components or name != "plot_components"]
+
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The AUROC of every condition on held-out batches, with one standard error; the axis starts at chance, 0.5.
+
+        ``ax`` is where to draw, by default a new pyplot figure of one column (3.35 inches) or two ("double").
+        """
+        from ..report.plots import Mark, dots
+
+        marks = []
+        for name, condition in self.conditions.items():
+            mean = condition.scores[self.headline].auroc
+            reach = None if mean.error is None else (mean.value - mean.error, mean.value + mean.error)
+            marks.append(Mark(condition_name(name), mean.value, reach, strong=name == "pca_ica"))
+        lowest = min(x for mark in marks for x in mark.known)
+        return dots(
+            ax,
+            marks,
+            "AUROC on held-out batches (chance: 0.5)",
+            width=width,
+            limits=(None if lowest < CHANCE else CHANCE, 1.0),
+            reference=(CHANCE, ""),
+            value_name="mean over folds",
+            interval_name="± 1 standard error",
+        )
+
+    def plot_components(self, ax: Axes | None = None, *, batch: str | None = None, width: str = "single") -> Axes:
+        """Each independent component by the share of its variance that the batch and the label explain.
+
+        ``batch`` names one of several batch columns, the first by default.
+        """
+        from ..report.plots import ACCENT, OTHER, above, canvas
+
+        if not self.components:
+            raise InputError("the condition pca_ica was not asked for, so there are no components to draw")
+        ax = canvas(ax, width, 2.6, "plot_components()")
+        column = batch or next(iter(self.components[0].batch_r2))
+        handles = []
+        for driven, shade, shape, name in (
+            (True, OTHER, "s", "batch-driven"),
+            (False, ACCENT, "o", "not batch-driven"),
+        ):
+            some = [each for each in self.components if each.batch_driven is driven]
+            points = [each.batch_r2[column] for each in some], [each.label_r2 for each in some]
+            handles.append(ax.scatter(*points, c=shade, marker=shape, s=18, label=name, lw=0, clip_on=False, zorder=3))
+        reach = max(0.05, *(max(each.batch_r2[column], each.label_r2) for each in self.components))
+        ax.set_xlim(min(0.0, *(each.batch_r2[column] for each in self.components)), 1.05 * reach)
+        ax.set_ylim(min(0.0, *(each.label_r2 for each in self.components)), 1.05 * reach)
+        ax.set_xlabel(
+            f"R² of the batch ({column})" if len(self.data.batch) > 1 else "R² of the batch", fontsize="small"
+        )
+        ax.set_ylabel("R² of the label", fontsize="small")
+        above(ax, handles)
+        return ax
 
     def tests_table(self) -> str:
         """The paired tests as text."""
-        rows = [["paired difference in AUROC", "mean", "95 % interval", "p", "corrected", "pairs"]]
+        rows = [["paired difference\nin AUROC", "mean", "95% interval", "p", "p,\ncorrected", "pairs"]]
         for test in self.tests:
             interval = f"[{test.interval.low:+.3f}, {test.interval.high:+.3f}]" if test.interval else "-"
             words = f"{condition_name(test.condition)} - {condition_name(test.against)}"
@@ -278,21 +361,22 @@ class Deconfounding(ResultRecord):
         return aligned(rows)
 
     def __str__(self) -> str:
-        parts = [self.table(), *(("", self.tests_table()) if self.tests else ()), "", f"verdict: {self.verdict}"]
+        parts = [self.table(), *([self.tests_table()] if self.tests else [])]
         if self.filtered is not None:
             without, every = self.filtered, self.components
             back = (
-                f"; {sum(bool(each.recurs) for each in every)} come back in refits"
+                f"; {sum(bool(each.recurs) for each in every)} are reproducible in refits"
                 if every[0].recurs is not None
                 else ""
             )
             p = p_text(without.p_value, least_p(without.pairs, self.settings["test"]))
-            parts += [
+            said = [
                 f"components: {sum(each.batch_driven for each in every)} of {len(every)} are batch-driven{back}",
-                f"without batch-driven components ({without.dropped.value:.1f} a fold) AUROC is "
-                f"{without.auroc.value:.4f} ({without.difference:+.4f}, p {p} from {without.pairs} pairs)",
+                f"dropping batch-driven components (mean {without.dropped.value:.1f} per fold): AUROC "
+                f"{without.auroc.value:.3f} ({without.difference:+.3f}, p {p} from {counted(without.pairs, 'pair')})",
             ]
-        return "\n".join([*parts, *(f"note: {caveat}" for caveat in self.caveats)])
+            parts.append("\n".join(map(wrapped, said)))
+        return told(self.verdict, *parts, notes=self.caveats)
 
 
 PARTS = ("top", "rest", "share", "ratio", "gini")
@@ -320,7 +404,7 @@ def summarised(scores: list[Score], shares: Iterable[str]) -> Summary:
 def judge(conditions: dict[str, Condition], tests: tuple[PairedTest, ...], classifier: str) -> Verdict:
     """ICA helps, or hurts, if its difference from Base is shown: corrected p at most 0.05, and an interval without 0.
 
-    The test takes folds for independent, which they are not; the interval allows for the training rows they share.
+    The test treats folds as independent, which they are not; the interval accounts for shared training rows.
     """
     auroc = {name: condition.scores[classifier].auroc.value for name, condition in conditions.items()}
     against = {test.against: test for test in tests if test.condition == "pca_ica"}
@@ -344,5 +428,5 @@ def judge(conditions: dict[str, Condition], tests: tuple[PairedTest, ...], class
 
 def _numbers(test: PairedTest) -> str:
     """A difference with its interval, which decides beside the p-value whether it is shown."""
-    span = f"95 % interval {test.interval.low:+.3f} to {test.interval.high:+.3f}, " if test.interval else ""
+    span = f"95% interval {test.interval.low:+.3f} to {test.interval.high:+.3f}, " if test.interval else ""
     return f"{test.difference:+.3f} ({span}corrected p {test.corrected:.2g})"

@@ -1,4 +1,4 @@
-"""Transforms: what an embedding is turned into before a classifier sees it. No condition sees the label."""
+"""Transforms of an embedding before classification. No transform uses the label."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMES = {
 }
 """The conditions as the paper spells them."""
 CONDITIONS = tuple(NAMES)
-WHITE = ("pca", "pca_ica", "pca_rand")  # one space in three bases: distances and linear models do not tell them apart
+WHITE = ("pca", "pca_ica", "pca_rand")  # one space in three bases: the same for distances and linear models
 TRANSDUCTIVE = ("centred", "harmony")  # they need the batch of the rows they are applied to
 _ROWS_A_COMPONENT = 10
 _STRAY_SWEEPS = 100  # of the fixed point without whitening, which need not settle
@@ -108,17 +108,17 @@ class Transforms:
 def whitening(fitted: Array, n_components: int | str | None) -> Whitening:
     """Whitening at the numerical rank, cut to as many leading axes as wanted.
 
-    Features are whitened as they are: axes are those of their own variances, and columns that hardly vary beside the
-    others do not count. Whoever measures in different units standardises first, as the other conditions see units, too.
+    Features are whitened as they are: axes are those of their own variances, and columns that hardly vary compared with
+    the others are left out. Standardise features in different units first: the other conditions depend on units, too.
     """
     white = quietly(Whitening(), fitted)
     return keep_leading(white, dimensions(len(fitted), white.rank_, n_components))
 
 
 def dimensions(rows: int, rank: int, n_components: int | str | None) -> int:
-    """How many axes are kept: by default at most a tenth of the rows.
+    """The number of axes kept; default: at most a tenth of the rows.
 
-    With fewer rows an axis, whitening blows noise up to full size, and ICA then makes single rows into components.
+    With fewer rows per axis, whitening amplifies noise to unit variance, and ICA turns single rows into components.
     """
     if n_components == "all":
         return rank

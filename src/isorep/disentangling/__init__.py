@@ -1,4 +1,4 @@
-"""Images to independent components of an autoencoder's latents: trained, pruned, unmixed, drawn, and compared."""
+"""Disentangling: independent components of an autoencoder's latents, from images."""
 
 from __future__ import annotations
 

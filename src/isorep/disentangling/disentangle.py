@@ -1,4 +1,4 @@
-"""``isorep.disentangle``: from images to independent components of an autoencoder, and whether they come back."""
+"""``isorep.disentangle``: from images to independent components of an autoencoder, and their reproducibility."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MOST_IMAGES = 50_000
 _JACOBIANS = 48
 _USUAL = {"spatial": (0.01, 3e-3), "dense": (0.1, 1e-3)}  # weight decay and learning rate
-_POORLY = 0.5  # share of the variance that reconstructions lose, from which on there is a caveat
+_POORLY = 0.5  # share of the variance lost by reconstructions above which there is a caveat
 
 
 def disentangle(
@@ -51,14 +51,14 @@ def disentangle(
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> Disentanglement:
-    """Train plain autoencoders on images, unmix their latents by ICA, and see which components come back.
+    """Train plain autoencoders on images, unmix their latents by ICA, and test which components are reproducible.
 
-    Each training starts from other weights and sees the images in another order. Its latents are pruned to the
+    Each training starts from other weights and uses the images in another order. Its latents are pruned to the
     directions that the decoder responds to, whitened there and unmixed. Components of the first training are matched
     one to one with those of every other by absolute correlation.
 
-    That a component comes back says that the images determine it, not that it is a factor of the world: for that,
-    score it against known factors with :func:`isorep.structure.infomec`.
+    A reproducible component is determined by the images and the architecture, but need not be a factor of the world. To
+    test that, score it against known factors with :func:`isorep.structure.infomec`.
 
     Parameters
     ----------
@@ -66,34 +66,34 @@ def disentangle(
         A folder of image files, an ``.npy`` or ``.npz`` file, or an array (n, height, width[, channels]) of bytes or
         numbers in [0, 1]; see :func:`isorep.disentangling.as_pictures`.
     latents : int
-        More than there may be factors: the decoder leaves alone those it does not need.
+        Latent dimensions; choose more than the expected number of factors. The decoder ignores those it does not need.
     size : int
-        Images are cut to squares and resized to this.
+        Side of the images in pixels; images are cropped to squares and resized.
     network : {"auto", "spatial", "dense", "light", "published"}
-        Convolutions that find where things are (``spatial``); fully connected layers; or the benchmark's convolutions,
-        with a quarter of the channels or all of them. By default spatial for sides that are multiples of 4 from 16 on,
-        otherwise dense.
+        Convolutions with positions (``spatial``); fully connected layers (``dense``); or the benchmark's convolutions,
+        with a quarter of the channels (``light``) or all (``published``). Default: spatial for sizes that are multiples
+        of 4 and at least 16, otherwise dense.
     steps, batch
-        Of each training.
+        Steps and batch size of each training.
     weight_decay, learning_rate : float, optional
-        By default 0.01 and 0.003 for the spatial network, 0.1 and 0.001 for the others. Learning rate x weight decay x
-        steps is what keeps the decoder well conditioned; too much of it leaves few latents alive.
+        Default: 0.01 and 0.003 for the spatial network, 0.1 and 0.001 for the others. The product of learning rate,
+        weight decay and steps keeps the decoder well conditioned; too large a product leaves few active latents.
     n_seeds : int
-        Trainings.
+        Number of trainings.
     held_out : float
-        Share of the images that reconstructions are judged on.
+        Share of the images held out to test reconstructions.
     most : int
-        Images at most, drawn at random.
+        Largest number of images, drawn at random.
     key : str, optional
-        The array of an npz file.
+        Name of the array in an npz file.
     checkpoints : path, optional
-        A folder for the state of trainings: the same call goes on from there.
+        Folder for the state of trainings; the same call resumes from it.
     device : str
-        Where networks are trained, such as ``cpu`` or ``cuda``.
+        Device for training, such as ``cpu`` or ``cuda``.
     random_state : int
-        The seed that all others are derived from.
+        Seed from which all others are derived.
     progress : callable, optional
-        ``progress(stage, done, total)``.
+        Called as ``progress(stage, done, total)``.
 
     Returns
     -------
@@ -200,9 +200,9 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One training: the autoencoder, its unmixing, the latents of all images, and the variance lost where trained.
+    """One training: the autoencoder, its unmixing, the latents of all images, and the variance lost on training images.
 
-    ``reconstructions`` shows held-out images beside what is drawn of them.
+    ``reconstructions`` shows held-out images and their reconstructions.
     """
 
     module: Any
@@ -232,7 +232,7 @@ def _folder(path: Path) -> Path:
 
 
 def _run(trained: Trained, pictures: Pictures, split: Split, principal: PrincipalImages, random_state: int) -> Run:
-    """Unmix the latents of an autoencoder, and see how well it draws and how its decoder is conditioned."""
+    """Unmix the latents of an autoencoder, and measure its reconstructions and the conditioning of its decoder."""
     module = trained.module
     latents = encoded(module, pictures.values)
     sample = latents[split.sample]
@@ -276,7 +276,7 @@ def _components(runs: list[Run], rows: tuple[int, ...]) -> tuple[Component, ...]
     gaussian = np.zeros(first.components, bool) if first.gaussian is None else first.gaussian
     return tuple(
         Component(
-            name=f"c{index}",
+            name=f"ica{index}",
             correlations=tuple(correlations[:, index].tolist()),
             comes_back=bool(correlations[:, index].min() >= COMES_BACK) if len(correlations) else None,
             gaussian=bool(gaussian[index]),
@@ -286,11 +286,11 @@ def _components(runs: list[Run], rows: tuple[int, ...]) -> tuple[Component, ...]
 
 
 def _compared(runs: list[Run], random_state: int) -> Ensemble | None:
-    """How far the latents of the trainings agree, and up to what."""
+    """Agreement of the trainings' latents, and up to which transformation."""
     if len(runs) < 2:
         return None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # what they say is among its caveats
+        warnings.simplefilter("ignore", UserWarning)  # the result's caveats report them
         spaces = {f"training {index}": run.latents for index, run in enumerate(runs)}
         return compare_many(spaces, random_state=random_state)
 
@@ -298,14 +298,14 @@ def _compared(runs: list[Run], random_state: int) -> Ensemble | None:
 def _caveats(runs: list[Run], images: int) -> list[str]:
     said = []
     if len(runs) < 2:
-        said.append("with a single training nothing says whether components come back: raise n_seeds")
+        said.append("reproducibility of components needs more than one training: raise n_seeds")
     if images < 1000:
-        said.append(f"{images} images are few: what an autoencoder learns from them may not carry over")
+        said.append(f"only {images} images: an autoencoder may not generalise from so few")
     worst, fitted = max(run.training.lost for run in runs), max(run.fitted for run in runs)
     if np.isnan(worst):
-        said.append("the images held out are all alike, so that reconstructions could not be judged on them")
+        said.append("the held-out images are all equal, so reconstructions could not be tested on them")
     if worst > _POORLY:
-        few = f"held-out pixels, and {fitted:.0%} of those trained on: give more images, or more weight decay"
+        few = f"held-out pixels ({fitted:.0%} in training): give more images, or more weight decay"
         short = "the pixels: train longer, with more latents or less weight decay"
         said.append(f"reconstructions lose up to {worst:.0%} of the variance of {few if fitted < worst / 2 else short}")
     first = runs[0].training

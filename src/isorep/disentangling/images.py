@@ -1,4 +1,4 @@
-"""Images from whatever the user has: a folder of image files, an array file, or an array."""
+"""Images from a folder of image files, an array file, or an array."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ..storage.registry import guarded, split_key
 
 FEWEST = 64
 _SAID = {
-    "deep": "{} files hold 16 bits a pixel: 0 to 65535 became bytes, 0 to 255",
-    "clear": "{} files have transparent pixels: the colours under them were taken, and transparency was left out",
-    "frames": "{} files hold several pages or frames: the first of each was taken",
+    "deep": "{} files have 16 bits per pixel: 0 to 65535 became bytes, 0 to 255",
+    "clear": "{} files have transparent pixels: the colours under them were used, and transparency was left out",
+    "frames": "{} files have several pages or frames: the first of each was used",
 }
 
 
@@ -49,7 +49,7 @@ def as_pictures(
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> Pictures:
-    """Take images, make them square by cutting the longer side on both ends, and resize them.
+    """Load images, crop them to squares at the centre, and resize them.
 
     Parameters
     ----------
@@ -58,19 +58,19 @@ def as_pictures(
         ``.npz`` file; or an array. Arrays have the shape (n, height, width) or (n, height, width, channels), with bytes
         or numbers in [0, 1].
     size : int
-        Side of the images that are made.
+        Side of the resulting images in pixels.
     key : str, optional
-        The array of an npz file; also ``FILE::KEY``.
+        Name of the array in an npz file; also ``FILE::KEY``.
     most : int, optional
-        Take so many at most, drawn at random.
+        Largest number of images, drawn at random.
     fewest : int
-        Refuse fewer than so many; more than one must not all be alike.
+        Smallest number of images; more than one must not all be equal.
     channels : int, optional
-        1 or 3; by default those that the images have, where colours that are all grey are one channel.
+        1 or 3; default: as the images have, where grey colours are one channel.
     random_state : int
-        Of the draw.
+        Seed of the draw.
     progress : callable, optional
-        ``progress("reading images", done, total)``.
+        Called as ``progress("reading images", done, total)``.
     """
     check_counts(size=(size, 4, 256), **({} if most is None else {"most": (most, 1)}))
     rng = np.random.default_rng(random_state)
@@ -122,7 +122,7 @@ def _array(given: Any, name: str, size: int, most: int | None, rng: np.random.Ge
         raise InputError(f"{name} holds values that are not finite, the first in image {wrong}")
     if values.dtype.kind in "ui" and values.max() == 1 and values.min() == 0:
         values = 255 * values.astype(np.uint8)
-        notes.append("its whole numbers are 0 and 1: they were taken as black and white")
+        notes.append("its whole numbers are 0 and 1: they were read as black and white")
     return Pictures(_resized(values, size, name), name, notes=tuple(notes))
 
 
@@ -148,7 +148,7 @@ def _folder(path: Path, size: int, most: int | None, fewest: int, rng: np.random
 
 
 def _read(file: Path, size: int) -> tuple[Array, set[str]]:
-    """One upright square of a file, and what there is to say about it."""
+    """One upright square image from a file, and notes about it."""
     from PIL import ImageOps
 
     with open_image(file) as picture:
@@ -159,7 +159,7 @@ def _read(file: Path, size: int) -> tuple[Array, set[str]]:
         if not wide and _has_clear(picture):
             kinds.add("clear")
         grey = _as_bytes(picture, file) if wide else picture
-        upright = ImageOps.exif_transpose(grey.convert("RGB"))  # as cameras say, and as viewers show it
+        upright = ImageOps.exif_transpose(grey.convert("RGB"))  # orientation from the EXIF data, as viewers show it
         side = min(upright.size)
         left, top = (upright.width - side) // 2, (upright.height - side) // 2
         square = upright.crop((left, top, left + side, top + side))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 from ..report.charts import rung_name
@@ -9,27 +10,28 @@ from ..report.document import Answer, Figure, Forms, Page, Prose, Section, Table
 from ..report.figures import IntervalRow, Intervals, Key, Picture
 from ..report.page import page_of
 from ..report.read import MISSING, compact, count, fixed, percent
-from .result import COMES_BACK, Disentanglement
+from .result import COMES_BACK, HALF, Disentanglement
 
 MOST_DRAWN = 24
 WORLD = (
-    "A component that comes back is determined by the images and the kind of network; that it is a factor of the "
+    "A reproducible component is determined by the images and the kind of network; that it is a factor of the "
     "world is another question."
 )
 MATCHED = (
     "Components of the first training are matched one to one with those of each other one by absolute correlation. "
-    f"One comes back if the correlation is at least {COMES_BACK} in all of them."
+    f"One is reproducible if the correlation is at least {COMES_BACK} in all of them."
 )
+DRAWN = ("image", "components", "difference", "PCA")
 RECONSTRUCTIONS = (
-    "Images that the first training has not seen, from the best reconstructed to the worst. From the top: as they are, "
-    "drawn from the components, what is left between the two (grey is none), and drawn from as many principal "
-    "components of the pixels."
+    "Images that the first training has not seen, from the best reconstructed to the worst: as they are, drawn from "
+    "the components, the difference of the two (grey is none), and drawn from as many principal components of the "
+    "pixels."
 )
 TRAININGS = (
     "Loss is the mean cross-entropy per pixel, variance lost that of held-out reconstructions from all latents, "
-    "variance kept that from the components alone, beside as many principal components of the pixels. Directions are "
-    "those of the latents that the decoder responds to; the constant (up to scale, 1 is an isometry) and the "
-    "median condition number are those of the decoder along them."
+    "variance kept that from the components alone, kept by PCA that from as many principal components of the pixels. "
+    "Directions are those of the latents that the decoder responds to; the constant (up to scale, 1 is an isometry) "
+    "and the median condition number are those of the decoder along them."
 )
 
 
@@ -37,28 +39,42 @@ def page(result: Disentanglement) -> Page:
     """All of it, most important first."""
     name = result.data["name"]
     back = [component.comes_back is True for component in result.components]
-    # No success without more than principal components have; a mixed answer where some components come back.
+    # No success without more than principal components have; a mixed answer where some components are reproducible.
     open_ended = result.learnt is None or result.ensemble is None or (any(back) and not all(back))
     answer = False if result.learnt is False else None if open_ended else all(back)
     return page_of(
         result,
         f"{name} · disentanglement",
         f"Independent components of {name}",
-        Answer(result.verdict, WORLD, answer),
+        Answer(_headline(result, sum(back)), f"{result.verdict} {WORLD}", answer),
         _tiles(result, sum(back)),
         (_traversals(result), _reconstructions(result), _components(result), _trainings(result), _agreement(result)),
     )
 
 
+def _headline(result: Disentanglement, back: int) -> str:
+    worst, components = result.worst, len(result.components)
+    if math.isnan(worst.kept):
+        return "The held-out images are all alike: nothing can be judged."
+    if not worst.ahead and worst.kept <= worst.principal:
+        return "No better than principal components."
+    if not worst.ahead:
+        return "Not shown to be better than principal components."
+    if worst.kept < HALF:
+        return "Most of the held-out variance is lost."
+    if result.ensemble is None:
+        return f"{components} components from a single training."
+    return f"{back} of {components} components are reproducible in every other training."
+
+
 def _tiles(result: Disentanglement, back: int) -> tuple[tuple[str, str, str], ...]:
-    first, trainings = result.trainings[0], len(result.trainings)
+    first, worst, trainings = result.trainings[0], result.worst, len(result.trainings)
+    # The training that the verdict quotes; an error above the variance keeps none of it.
+    kept, principal = (percent(max(each, 0.0)) for each in (worst.kept, worst.principal))
+    which = "; worst training" if trainings > 1 else ""
     return (
-        ("components", count(len(result.components)), f"{back} come back" if trainings > 1 else "one training"),
-        (
-            "held-out variance kept",
-            percent(first.kept),
-            f"{percent(first.principal)} by as many principal components",
-        ),
+        ("components", count(len(result.components)), f"{back} reproducible" if trainings > 1 else "one training"),
+        ("held-out variance kept", kept, f"{principal} by as many principal components{which}"),
         ("decoder's constant", compact(first.constant, 3), "up to scale; 1 is an isometry"),
         ("images", count(result.data["images"]), f"{trainings} training{'s' if trainings > 1 else ''}"),
     )
@@ -66,18 +82,17 @@ def _tiles(result: Disentanglement, back: int) -> tuple[tuple[str, str, str], ..
 
 def _traversals(result: Disentanglement) -> Section | None:
     try:
-        picture = Picture(result.sheet.to_dict()["png"], "Traversals")
+        picture = Picture(result.sheet.to_dict()["png"], "Traversals", tuple(f"c{row}" for row in result.rows))
     except ValueError:  # many large images make a sheet that no page has room for
         return None
-    rows = f"the others at rest; from the top: {', '.join(f'c{row}' for row in result.rows)}"
-    caption = f"Each row moves one component from its 5 % to its 95 % quantile, {rows}."
+    caption = "Each row moves one component from its 5% to its 95% quantile, the others at rest."
     figure = Figure("traversals-figure", "Traversals", caption, "", picture)
     return Section("traversals", "What components do", (figure,))
 
 
 def _reconstructions(result: Disentanglement) -> Section | None:
     try:
-        picture = Picture(result.reconstructions.to_dict()["png"], "Held-out images and what is drawn of them")
+        picture = Picture(result.reconstructions.to_dict()["png"], "Held-out images and what is drawn of them", DRAWN)
     except ValueError:
         return None
     figure = Figure("reconstructions-figure", "Held-out images", RECONSTRUCTIONS, "", picture)
@@ -98,13 +113,13 @@ def _components(result: Disentanglement) -> Section:
             drawn.append(IntervalRow(each.name, "s2", mean, span, labels=(said, "", ""), printed=short(mean)))
     figure = Figure(
         "recurrence-figure",
-        "Which components come back",
+        "Which components are reproducible",
         "Mean absolute correlation with the partner in other trainings, and its range.",
         "",
-        Intervals(tuple(drawn[:MOST_DRAWN]), "absolute correlation"),
+        Intervals(tuple(drawn[:MOST_DRAWN]), "absolute correlation", end=1.04),
         legend=(Key("dot", "s2", "mean"), Key("whisker", "s2", "range over trainings")),
     )
-    columns: Forms = {"component": str, "comes back": str, "mean": short, "least": short, "": str}
+    columns: Forms = {"component": str, "reproducible": str, "mean": short, "least": short, "": str}
     table = Table.of("components", "Correlation with the partner in other trainings", columns, rows)
     return Section("components", "Components", (Prose((MATCHED,)), *((figure,) if drawn else ()), table))
 

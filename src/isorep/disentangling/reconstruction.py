@@ -1,6 +1,6 @@
-"""Reconstructions of held-out images: what components keep of their variance, beside principal components (PCA).
+"""Reconstructions of held-out images: the variance kept by components, compared with principal components (PCA).
 
-An autoencoder that keeps no more than as many principal components of the pixels has learnt nothing that they lack.
+An autoencoder that keeps no more than as many principal components of the pixels has learnt no more than PCA.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ..rows import blocks
 from .traversals import Sheet, contact_sheet, decoded
 from .unmixing import Unmixing
 
-_MOST_IMAGES = 2000  # that principal components are fitted to, and that they are judged on
+_MOST_IMAGES = 2000  # that principal components are fitted to, and tested on
 _BLOCK = 512
 _SHOWN = 8  # images of the sheet, from the best reconstructed to the worst
-_LEAST_HELD_OUT = 8  # fewer say nothing about which is better
+_LEAST_HELD_OUT = 8  # with fewer the comparison is undecided
 _STANDARD_ERRORS = 2.0  # by which the autoencoder has to be ahead
 
 
@@ -31,7 +31,7 @@ class PrincipalImages:
     axes: Array
 
     def drawn(self, pixels: Array, count: int) -> Array:
-        """Rows of pixels from their first scores alone, cut to [0, 1]."""
+        """Rows of pixels reconstructed from their first scores, clipped to [0, 1]."""
         axes = self.axes[:count]
         return np.asarray(np.clip((pixels - self.mean) @ axes.T @ axes + self.mean, 0.0, 1.0))
 
@@ -40,7 +40,7 @@ class PrincipalImages:
 class Reconstruction:
     """Shares of the held-out variance that components and as many principal components keep, and images of both.
 
-    ``ahead`` says whether the components' squared error is smaller by two standard errors of the paired difference.
+    ``ahead`` is true if the components' squared error is smaller by two standard errors of the paired difference.
     """
 
     kept: float
@@ -66,9 +66,9 @@ def principal_images(images: Array, count: int, rng: np.random.Generator) -> Pri
 def reconstruct(
     module: Any, unmixing: Unmixing, images: Array, latents: Array, principal: PrincipalImages, enlarge: int
 ) -> Reconstruction:
-    """What the components of held-out images keep of them: directions that were pruned stay at their mean.
+    """Reconstruct held-out images from their components: pruned directions stay at their mean.
 
-    Of many images some thousand are looked at, evenly spaced.
+    If there are many images, a few thousand evenly spaced ones are used.
     """
     some = np.linspace(0, len(images) - 1, min(_MOST_IMAGES, len(images))).astype(int)
     images, latents = images[some], latents[some]

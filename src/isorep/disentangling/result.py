@@ -1,13 +1,13 @@
-"""Result of :func:`isorep.disentangle`, as small frozen records that print, tabulate and serialise.
+"""Result of :func:`isorep.disentangle`: frozen records with printing, tables and JSON.
 
-An autoencoder with its unmixing in a safetensors file, and back; what is read may have been written by anyone.
+An autoencoder with its unmixing is saved to a safetensors file; loaded files are checked, as they are not trusted.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -16,16 +16,19 @@ from ..errors import InputError
 from ..files import replacing, require_writable
 from ..models.load import weights_of
 from ..representation import Array
-from ..results import ResultRecord, aligned
+from ..results import ResultRecord, aligned, told, wrapped
 from ..storage.model_files import Facts, ModelFile, Shapes, require_model_path, save_arrays
 from .images import as_pictures
 from .traversals import Sheet, decoded, encoded
 from .unmixing import Unmixing
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 HALF = 0.5
-"""Share of the held-out variance below which most of it is said to be lost."""
+"""Share of the held-out variance below which most of it is lost."""
 COMES_BACK = 0.9
-"""Correlation above which a component of another training is the same."""
+"""Correlation above which a component of another training counts as the same."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,9 @@ class Training:
     constant, condition : float
         Bi-Lipschitz constant of the decoder up to scale, and median condition number, among these.
     activity : tuple of float
-        How far each direction moves images, of the most active.
+        Effect of each direction on the images, relative to the most active.
     converged : bool
-        Whether ICA did.
+        Whether ICA converged.
     kept, principal : float
         Share of the held-out variance that the components keep, and that as many principal components of the pixels
         keep; nan where these images are all alike.
@@ -70,7 +73,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Component:
-    """A component of the first training: its correlation with its partner in each other one, and if it came back."""
+    """A component of the first training: its correlation with its match in each other one, and reproducibility."""
 
     name: str
     correlations: tuple[float, ...]
@@ -80,7 +83,7 @@ class Component:
 
 @dataclass(frozen=True, eq=False)
 class Disentangler:
-    """An autoencoder with its unmixing: what a file keeps.
+    """An autoencoder with its unmixing, as saved to a file.
 
     Attributes
     ----------
@@ -107,24 +110,24 @@ class Disentangler:
 
 @dataclass(frozen=True, eq=False)
 class Disentanglement(Disentangler, ResultRecord):
-    """The result of :func:`isorep.disentangle`: the first autoencoder, and which of its components come back.
+    """The result of :func:`isorep.disentangle`: the first autoencoder, and the reproducibility of its components.
 
     Attributes
     ----------
     module : torch.nn.Module
         The first autoencoder.
     unmixing : Unmixing
-        From its latents to components.
+        Map from its latents to components.
     trainings : tuple of Training
     components : tuple of Component
-        Those that move images most first.
+        Components, ordered by their effect on the images.
     sheet : Sheet
-        Traversals of the components, ``rows`` says of which.
+        Traversals of the components; ``rows`` lists which.
     reconstructions : Sheet
-        Held-out images from the best reconstructed to the worst. From the top: as they are, from the components, what
-        is left between the two (grey is none), and from as many principal components of the pixels.
+        Held-out images from the best reconstructed to the worst. From the top: originals, reconstructions from the
+        components, their difference (grey is none), and reconstructions from as many principal components.
     ensemble : Ensemble or None
-        How far the latents of all trainings agree, by :func:`isorep.compare_many`.
+        Agreement of the latents of all trainings, by :func:`isorep.compare_many`.
     """
 
     schema: ClassVar[str] = "isorep.disentangle/1"
@@ -144,14 +147,14 @@ class Disentanglement(Disentangler, ResultRecord):
 
     @property
     def worst(self) -> Training:
-        """The training whose components do worst beside principal components, or else keep least."""
+        """The training whose components do worst compared with principal components, or else keep least."""
         return min(self.trainings, key=lambda each: (each.ahead, each.kept > each.principal, each.kept))
 
     @property
     def learnt(self) -> bool | None:
         """Whether components of every training keep half of the held-out variance, and more than principal components.
 
-        None where the held-out images are all alike, or too few or too different to tell.
+        None where the held-out images are all equal, or too few or too variable to decide.
         """
         worst = self.worst
         if np.isnan(worst.kept):
@@ -162,25 +165,25 @@ class Disentanglement(Disentangler, ResultRecord):
 
     @property
     def verdict(self) -> str:
-        """Which components come back, and how much of the held-out images they keep beside principal components."""
+        """Reproducible components, and the held-out variance they keep compared with principal components."""
         worst, returned = self.worst, self.returned
         if np.isnan(worst.kept):
-            return f"{returned}, and nothing says how much they keep: the images held out are all alike."
+            return f"{returned}; the variance they keep is unknown, because the held-out images are all equal."
         count, several = worst.directions, len(self.trainings) > 1
         keep = f"{count} component{' keeps' if count == 1 else 's keep'} {_share(worst.kept)} of the held-out variance"
         as_many = f"{count} principal component{'' if count == 1 else 's'} of the pixels {_share(worst.principal)}"
         numbers = f"{keep}{' in the worst training' if several else ''}, {as_many}"
         if not worst.ahead and worst.kept > worst.principal:
-            return f"Not shown to be learnt better than by principal components: {numbers}. {returned}."
+            return f"Not shown to be better than principal components: {numbers}. {returned}."
         if not worst.ahead:
-            return f"Learnt no better than by principal components: {numbers}. {returned}."
+            return f"No better than principal components: {numbers}. {returned}."
         if worst.kept < HALF:
             return f"Most of the held-out variance is lost: {numbers}. {returned}."
         return f"{returned}: {numbers}."
 
     @property
     def returned(self) -> str:
-        """Which components come back, in words without a full stop."""
+        """Which components are reproducible, in words without a full stop."""
         count = len(self.components)
         if self.ensemble is None:
             return f"{count} component{'' if count == 1 else 's'} from a single training"
@@ -188,10 +191,10 @@ class Disentanglement(Disentangler, ResultRecord):
         others = len(self.trainings) - 1
         trainings = {1: "the other training", 2: "both other trainings"}.get(others, f"all {others} other trainings")
         if count == 1:
-            return f"The only component {'comes' if back else 'does not come'} back in {trainings}"
+            return f"The only component is {'' if back else 'not '}reproducible in {trainings}"
         if back == count:
-            return f"All {count} components come back in {trainings}"
-        return f"{back or 'None'} of {count} components {'comes' if back == 1 else 'come'} back in {trainings}"
+            return f"All {count} components are reproducible in {trainings}"
+        return f"{back or 'None'} of {count} components {'is' if back == 1 else 'are'} reproducible in {trainings}"
 
     def save(self, path: str | Path) -> None:
         """Write autoencoder and unmixing to a ``.safetensors`` file: arrays and JSON, nothing to unpickle."""
@@ -217,16 +220,56 @@ class Disentanglement(Disentangler, ResultRecord):
 
     def table(self) -> str:
         """The components as text."""
-        rows = [("component", "comes back", "correlations", "")]
+        rows = [("component", "reproducible", "correlations", "")]
         for component in self.components:
             said = {True: "yes", False: "no", None: "-"}[component.comes_back]
             shared = " ".join(f"{value:.2f}" for value in component.correlations) or "-"
             rows.append((component.name, said, shared, "near-Gaussian" if component.gaussian else ""))
         return aligned(rows, left=(0, 1, 3))
 
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per component: if it came back, its correlation with each other training, if it is near-Gaussian."""
+        return [
+            {"component": each.name, "comes_back": each.comes_back}
+            | {f"correlation_{at}": value for at, value in enumerate(each.correlations, start=1)}
+            | {"gaussian": each.gaussian}
+            for each in self.components
+        ]
+
+    def panels(self) -> list[str]:
+        """A single training has nothing to be compared with."""
+        return [] if self.ensemble is None else super().panels()
+
+    def plot_ladder(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """How far the latents of all trainings agree; see :meth:`isorep.Ensemble.plot_ladder`."""
+        return self._several().plot_ladder(ax, width=width)
+
+    def plot_components(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The least correlation of each component with its match in the other trainings, and all of them as dots."""
+        from ..report.plots import columns
+
+        self._several()
+        shared = [each.correlations for each in self.components]
+        return columns(
+            ax,
+            [min(values) for values in shared],
+            "correlation with its match",
+            "component",
+            names=[each.name for each in self.components],
+            groups=["near-Gaussian" if each.gaussian else "non-Gaussian" for each in self.components],
+            reference=(COMES_BACK, "found again above"),
+            spread=shared,
+            width=width,
+        )
+
+    def _several(self) -> Ensemble:
+        if self.ensemble is None:
+            raise InputError("there is one training only: ask for n_seeds=2 or more to compare them")
+        return self.ensemble
+
     @property
     def agreement(self) -> dict[str, Any] | None:
-        """How far the latents of all trainings agree, rung by rung; None for a single one."""
+        """Agreement of the latents of all trainings, rung by rung; None for a single training."""
         if self.ensemble is None:
             return None
         rungs = {
@@ -239,15 +282,14 @@ class Disentanglement(Disentangler, ResultRecord):
         first = self.trainings[0]
         responds = f"responds to {first.directions} of {len(first.activity)} directions"
         loss = "" if np.isnan(first.lost) else f"; reconstructions lose {first.lost:.1%} of the variance"
-        lines = [self.table(), "", f"verdict: {self.verdict}"]
-        lines.append(f"decoder: {responds}, constant {first.constant:.3g} up to scale among these{loss}")
+        lines = [f"decoder: {responds}, constant {first.constant:.3g} up to scale among these{loss}"]
         if self.ensemble is not None:
             lines.append(f"latents of all trainings: {self.ensemble.verdict.sentence}")
-        return "\n".join([*lines, *(f"note: {caveat}" for caveat in self.caveats)])
+        return told(self.verdict, self.table(), "\n".join(map(wrapped, lines)), notes=self.caveats)
 
 
 def _share(value: float) -> str:
-    """A share of variance in words; an error above the variance keeps none of it."""
+    """A share of variance in words; negative shares count as none."""
     return f"{value:.0%}" if value > 0 else "nothing"
 
 
@@ -256,7 +298,7 @@ _MOST_LATENTS, _MOST_SIDE = 4096, 256
 
 
 def load(path: str | Path) -> Disentangler:
-    """The autoencoder and unmixing that a file holds; a file that is damaged or something else is refused."""
+    """Load an autoencoder and its unmixing from a file; damaged or foreign files raise an error."""
     file = ModelFile(path, FORMAT)
     facts, arrays = file.read(lambda facts: _check(file, facts), _shapes)
     from ..models.evaluation import torch
@@ -296,7 +338,7 @@ def _shapes(facts: Facts) -> Shapes:
 
 
 def _network(facts: Facts, empty: bool = False) -> Any:
-    """The network that the facts tell of; ``empty`` ones take no memory."""
+    """The network described by the facts; ``empty`` ones take no memory."""
     from ..models import PlainAutoencoder
     from ..models.evaluation import torch
 

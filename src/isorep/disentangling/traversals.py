@@ -1,6 +1,6 @@
-"""Traversals: what the components of an autoencoder do to its images, one at a time, the others at rest.
+"""Traversals: the effect of single components of an autoencoder on its images, the others held fixed.
 
-Contact sheets of images, and images as PNG: written by ourselves, so that the core can draw.
+Contact sheets of images, and a PNG writer without dependencies.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _ROWS = 256  # images that pass through a network at once
 def traversal(
     module: Any, unmixing: Unmixing, latents: Array, *, steps: int = STEPS, most: int = MOST_ROWS, enlarge: int = 1
 ) -> tuple[Sheet, tuple[int, ...]]:
-    """A sheet with a row for each component, from its 5 % to its 95 % quantile, and which component each row is.
+    """A sheet with one row per component, from its 5% to its 95% quantile, and the component of each row.
 
-    The others stay at those of the row whose components lie nearest to their medians. Components that move the images
+    The others stay at those of the row whose components lie nearest to their medians. Components that affect the images
     most come first.
     """
     components = unmixing.transform(latents)
@@ -60,7 +60,7 @@ def encoded(module: Any, images: Array) -> Array:
 
 
 def _passed(function: Any, values: Array, to: Any) -> Array:
-    """What a network makes of values where and as it takes them, a few rows at a time."""
+    """A network applied to values, on its device and in its dtype, a few rows at a time."""
     from ..models.evaluation import torch
 
     with torch.no_grad():

@@ -1,6 +1,6 @@
-"""Unmixing of the latents of an autoencoder into independent components: with which whitening, and in which directions.
+"""Unmixing of an autoencoder's latents into independent components, in the directions that its decoder responds to.
 
-How well conditioned the decoder of an autoencoder is, over all latents and over active directions alone.
+Conditioning of the decoder, over all latents and over active directions only.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ..decoder import bilipschitz
 from ..errors import InputError
 from ..ica import ICA
 from ..representation import Array
+from ..results import Record
 from ..rows import refuse_non_finite
 from ..settings import check_choice
 
@@ -22,12 +23,12 @@ KINDS = ("pruned", "scaled", "published", "whitened")
 SCALE = 3.0
 """Root mean square of latents before ICA that does not whiten; below about 1 its fixed point stops at once."""
 SHARE = 1 / 20
-"""A direction is active if it moves images by more than this share of what the most active one does."""
+"""A direction is active if its effect on the images exceeds this share of the most active one's."""
 _SWEEPS = 500
 
 
 @dataclass(frozen=True, eq=False)
-class Unmixing:
+class Unmixing(Record):
     """An affine map from latents to components, and back.
 
     Attributes
@@ -43,9 +44,9 @@ class Unmixing:
         Second variation of the contrast in the plane of two components (see :class:`isorep.ICA`); None without
         whitening.
     gaussian : (k,) array of bool or None
-        Components that cannot be told from Gaussian ones.
+        Components that are indistinguishable from Gaussian.
     activity : (d,) array or None
-        How far each direction moves images, the most active first; of the pruned kind.
+        Effect of each direction on the images, the most active first; only for the pruned kind.
     """
 
     kind: str
@@ -59,34 +60,34 @@ class Unmixing:
 
     @property
     def components(self) -> int:
-        """How many there are."""
+        """The number of components."""
         return len(self.matrix)
 
     def transform(self, latents: Any) -> Array:
-        """Latents to components."""
+        """Map latents to components."""
         return np.asarray((np.asarray(latents, dtype=np.float64) - self.mean) @ self.matrix.T)
 
     def inverse_transform(self, components: Any) -> Array:
-        """Components back to latents."""
+        """Map components back to latents."""
         return np.asarray(np.asarray(components, dtype=np.float64) @ self.back.T + self.mean)
 
 
 def unmix(latents: Any, kind: str = "pruned", *, response: Array | None = None, random_state: int = 0) -> Unmixing:
-    r"""Independent components of latents.
+    r"""Compute independent components of latents.
 
     Parameters
     ----------
     latents : (n, d) array
-        One row an image.
+        One row per image.
     kind : {"pruned", "scaled", "published", "whitened"}
         ``published`` neither centres nor whitens: the fixed point of ICA on latents as they are, all dimensions kept.
-        What it finds depends on their scale. ``scaled`` does the same to centred latents with a root mean square of 3.
+        Its result depends on their scale. ``scaled`` does the same to centred latents with a root mean square of 3.
         ``whitened`` whitens all directions that vary at all, which gives inactive ones the weight of active ones.
         ``pruned`` keeps the directions that the decoder responds to, and whitens these.
     response : (d, d) array, optional
         For ``pruned``: the mean of :math:`J^\top J` over Jacobians of the decoder, from :func:`decoder_response`.
     random_state : int
-        Start of the search.
+        Seed of the search.
 
     Examples
     --------
@@ -126,7 +127,7 @@ def unmix(latents: Any, kind: str = "pruned", *, response: Array | None = None, 
 
 
 def decoder_response(jacobians: Any) -> Array:
-    r"""How a decoder moves its output with each pair of latents: the mean of :math:`J^\top J` over samples."""
+    r"""The response of a decoder to each pair of latents: the mean of :math:`J^\top J` over samples."""
     values = np.asarray(jacobians)
     if values.ndim != 3 or min(values.shape) < 1:
         raise InputError(f"Jacobians have samples, outputs and latents, not the shape {values.shape}")
@@ -135,7 +136,7 @@ def decoder_response(jacobians: Any) -> Array:
 
 
 def active_directions(latents: Array, response: Array, share: float = SHARE) -> tuple[Array, Array, Array]:
-    r"""White coordinates in the directions that move images, the way back, and how far every direction moves them.
+    r"""White coordinates in the directions that affect images, the inverse map, and the effect of every direction.
 
     With the covariance :math:`\Sigma` of latents and the response M of the decoder, the eigenvalues of
     :math:`\Sigma^{1/2}M\Sigma^{1/2}` are the variances of the images along white directions, to first order. They do
@@ -159,7 +160,7 @@ def active_directions(latents: Array, response: Array, share: float = SHARE) -> 
 
 def _fitted(ica: ICA, values: Array) -> ICA:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # what they say is in the result
+        warnings.simplefilter("ignore", UserWarning)  # the result reports them
         return ica.fit(values)
 
 

@@ -1,4 +1,4 @@
-"""Feature extraction: the rows of any layers of a model on any data, streamed to files that can be compared."""
+"""Feature extraction: rows of any layers of a model on any data, streamed to files that can be compared."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Examples that go into a model: rows of an array, images or documents, found by what a path holds.
+"""Examples for a model: rows of an array, images or documents, determined by the contents of a path.
 
-Examples that are rows of an array or image files: read block by block, as a model takes them.
+Rows of arrays and image files are read block by block, in the form that the model takes.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _limited(opened: Rows | Documents, limit: int | None) -> Rows | Documents:
 def _as_array(data: Any) -> Array:
     if hasattr(data, "detach"):
         data = data.detach().cpu()
-        data = (data.float() if str(data.dtype) == "torch.bfloat16" else data).numpy()  # numpy knows no bfloat16
+        data = (data.float() if str(data.dtype) == "torch.bfloat16" else data).numpy()  # numpy has no bfloat16
     try:
         return np.asanyarray(data)
     except ValueError as error:
@@ -139,7 +139,7 @@ def file_fingerprint(path: Path) -> str:
 
 
 def data_fingerprint(opened: Rows | Documents) -> str:
-    """A hash that tells other data: of the files they come from, or of evenly spaced rows of an array or store."""
+    """A hash that identifies the data: of their files, or of evenly spaced rows of an array or store."""
     digest = hashlib.sha256(opened.told.encode())
     for path in opened.paths:
         whole = path.is_file() and len(opened.paths) == 1
@@ -163,8 +163,8 @@ class Rows(ABC):
     name: str
     count: int
     paths: tuple[Path, ...] = ()
-    told: str = ""  # what tells other data from these, besides the files
-    notes: tuple[str, ...] = ()  # what was left out or converted in reading
+    told: str = ""  # part of the fingerprint, besides the files
+    notes: tuple[str, ...] = ()  # notes on parts left out or converted in reading
     has_groups = False
 
     @abstractmethod
@@ -184,7 +184,7 @@ class ArrayRows(Rows):
     ) -> None:
         shape, letter = tuple(values.shape), values.dtype.kind
         if len(shape) < 2 or 0 in shape:
-            raise InputError(f"{name} has shape {shape}: one row an example is needed, and something in each")
+            raise InputError(f"{name} has shape {shape}: one row per example is needed, and something in each")
         if letter not in "fiu":
             raise InputError(f"{name} holds {values.dtype} where numbers are needed")
         if kind == "auto":
@@ -213,7 +213,7 @@ class ArrayRows(Rows):
 
 @contextmanager
 def open_image(path: Path) -> Iterator[Any]:
-    """An image file, whose size is known before it is unpacked; whatever is wrong with it is one sentence."""
+    """An image file, whose size is checked before it is unpacked; any problem becomes an InputError."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of metadata that are not used

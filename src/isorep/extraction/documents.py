@@ -1,9 +1,9 @@
-"""Documents, one after the other: lines of a file, files of a folder, records of jsonl or parquet.
+"""Documents: lines of a file, files of a folder, records of jsonl or parquet.
 
-Documents as windows of tokens that a model takes, and batches of windows of about one length.
+Documents are cut into windows of tokens for a model, and batched by length.
 
-A document longer than the context is cut into windows one after the other, without overlap; each gets the special
-tokens that the tokenizer puts around a text, while ids of tokens are taken as they are. All windows of a document
+A document longer than the context is cut into consecutive windows, without overlap; each gets the special
+tokens that the tokenizer adds to a text, while token ids are used as they are. All windows of a document
 belong to it.
 """
 
@@ -79,7 +79,7 @@ class Texts(Documents):
 
 
 class TextFile(Documents):
-    """One document a line, numbered from 0; empty lines count."""
+    """One document per line, numbered from 0; empty lines count."""
 
     def __init__(self, path: Path) -> None:
         self.name, self.paths = path.name, (path,)
@@ -90,7 +90,7 @@ class TextFile(Documents):
 
 
 class TextFolder(Documents):
-    """One document a ``.txt`` file, named by its path in the folder."""
+    """One document per ``.txt`` file, named by its path in the folder."""
 
     def __init__(self, folder: Path, files: list[Path]) -> None:
         self.name, self.count, self.paths, self._folder = folder.name, len(files), tuple(files), folder
@@ -114,7 +114,7 @@ class Records(Documents):
 
     @abstractmethod
     def _records(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Where each record stands, and its fields."""
+        """The location and the fields of each record."""
 
     def _all(self) -> Iterator[Document]:
         ids = self._ids
@@ -129,7 +129,7 @@ class Records(Documents):
 
 
 class JsonLines(Records):
-    """One JSON object a line."""
+    """One JSON object per line."""
 
     def __init__(self, path: Path, text: str, ids: str | None, group: str | None) -> None:
         super().__init__(path, text, ids, group)
@@ -204,7 +204,7 @@ def _parquet(path: Path) -> Any:
 
 @dataclass(frozen=True)
 class Window:
-    """Some tokens of a document; ``kept`` marks those that may come out as rows, ``types`` are their segments."""
+    """Some tokens of a document; ``kept`` marks those that may become rows, ``types`` are their segments."""
 
     document: int  # its place among those that are read together
     tokens: Array
@@ -214,7 +214,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Around:
-    """What a tokenizer puts before and after a text, and the segments of all three where they are not the first."""
+    """Special tokens before and after a text, and the segments of all three where they are not the first."""
 
     before: list[int]
     after: list[int]
@@ -266,7 +266,7 @@ class Cutter:
 
 
 def batches(windows: Sequence[Window], size: int | None, tokens: int, *, equal: bool = False) -> Iterator[list[int]]:
-    """Places of windows that go through the model together: those of about one length, the longest first.
+    """Indices of windows per batch: those of about one length together, the longest first.
 
     A batch has ``size`` of them, or else as many as have this number of tokens; with ``equal`` all have one length.
     """
@@ -296,7 +296,7 @@ def padded(windows: Sequence[Window], pad: int) -> Batch:
 
 
 def _special_tokens(tokenizer: Any) -> Around:
-    """What a tokenizer puts before and after a text."""
+    """The special tokens that a tokenizer puts before and after a text."""
     plain = tokenizer("a", add_special_tokens=False)["input_ids"]
     found = tokenizer("a")
     whole, types = found["input_ids"], found.get("token_type_ids") or []

@@ -1,4 +1,4 @@
-"""``isorep.extract``: from a model and data to one file of rows a layer."""
+"""``isorep.extract``: from a model and data to one file of rows per layer."""
 
 from __future__ import annotations
 
@@ -71,72 +71,72 @@ def extract(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Extraction:
-    """The representations that layers of a model give to data, streamed to files.
+    """Extract the representations of data in layers of a model, streamed to files.
 
-    Rows come in the order of the input, with ids; padding never is a row. Memory stays bounded by a batch and a
-    stretch of documents. A run that was killed goes on where it stopped when it is called again.
+    Rows are in the order of the input, with ids; padding is never a row. Memory is bounded by one batch and a few
+    documents. An interrupted run resumes where it stopped when it is called again.
 
     Parameters
     ----------
     model : torch.nn.Module, str or Path
-        A module; ``package.module:name``, a module or what makes one without arguments; or a local folder of the
-        transformers library. Nothing is downloaded, no code of a folder is run, nothing is unpickled.
+        A module; ``package.module:name``, which is a module or a factory without arguments; or a local folder of the
+        transformers library. Nothing is downloaded or unpickled, and no code from a folder is run.
     data : path, array or list of str
-        An npy, npz or other array file (``FILE::NAME``), a folder of images, a text file with one document a line, a
-        folder of ``.txt`` files, jsonl or parquet with a field of text; or an array, or texts.
+        An npy, npz or other array file (``FILE::NAME``), a folder of images, a text file with one document per line, a
+        folder of ``.txt`` files, jsonl or parquet with a text field; or an array, or texts.
     layers : str, int or sequence of them, optional
-        Dotted names, or numbers: of hidden states (0 the embeddings, -1 the last), for other modules of those without
-        children in the order in which they are first called. By default the last hidden state, or ``"output"``.
+        Dotted names, or numbers: of hidden states (0 the embeddings, -1 the last); for other modules, of modules
+        without children in the order of their first call. Default: the last hidden state, or ``"output"``.
     output : str or Path, optional
-        A pattern with ``{layer}``, a folder, or a file for one layer: parquet, zarr or npy. By default a temporary
-        folder that lives as long as the result.
+        A pattern with ``{layer}``, a folder, or a file for one layer: parquet, zarr or npy. Default: a temporary folder
+        that exists as long as the result.
     format : str, optional
-        In a folder: ``parquet`` (the default), ``zarr`` or ``npy``.
+        Format of files in a folder: ``parquet`` (default), ``zarr`` or ``npy``.
     pool : str
-        ``mean``, ``max``, ``first`` or ``last`` over the positions of an example, ``token`` for one row a position,
-        ``flatten`` for all positions side by side.
+        ``mean``, ``max``, ``first`` or ``last`` over the positions of an example, ``token`` for one row per position,
+        ``flatten`` for all positions concatenated.
     channels : str
-        Which axis of an output holds channels: ``first`` or ``last``; by default last of three axes, first of four.
+        Axis of channels in an output: ``first`` or ``last``; default: last of three axes, first of four.
     key : str, optional
-        The entry of modules that return a dict or tuple; by default their first tensor.
+        Entry of modules that return a dict or tuple; default: their first tensor.
     weights : str or Path, optional
-        Safetensors, or a flat dict of tensors that ``torch.save`` wrote, for a model from code.
+        Weights for a model from code: safetensors, or a flat dict of tensors written by ``torch.save``.
     tokenizer : optional
-        For a transformers model that is given as a module.
+        Tokenizer for a transformers model that is given as a module.
     allow_torch_weights : bool
-        Read a folder's ``pytorch_model.bin``, by ``weights_only``.
+        Read a folder's ``pytorch_model.bin``, with ``weights_only``. Default: no.
     compute : str
-        Of a folder whose weights are stored in half precision: ``float32``, or ``stored`` to compute in that, with
-        half of the memory and about three digits.
+        Precision for a folder whose weights are stored in half precision: ``float32``, or ``stored``, which takes half
+        the memory and gives about three digits.
     input : str
-        What an array or folder holds: ``values``, ``tokens``, ``images`` or ``text``; by default floating point is
+        Contents of an array or folder: ``values``, ``tokens``, ``images`` or ``text``; default: floating point is
         values, bytes with axes are images, other whole numbers are tokens.
     text_field, id_field, group_field : str
-        Of jsonl and parquet. Ids are taken from ``id`` where there is one, else documents are numbered from 0.
+        Fields of jsonl and parquet. Ids are read from ``id`` if it exists, otherwise documents are numbered from 0.
     pixels : dict, optional
-        Of images: ``size``, ``mean`` and ``spread`` of channels, ``grey``.
+        Preprocessing of images: ``size``, ``mean`` and ``spread`` of channels, ``grey``.
     pad : int, optional
-        The id of padding in token arrays.
+        Padding id in token arrays.
     context : int, optional
-        Tokens of a window; by default what the model takes. Longer documents are cut into windows without overlap.
+        Tokens per window; default: the model's context. Longer documents are cut into windows without overlap.
     truncate : bool
-        Take the first window of each document only.
+        Use only the first window of each document. Default: no.
     special : bool
         Whether tokens that the tokenizer adds count as rows and in pooling.
     limit : int, optional
-        The first so many examples only.
+        Largest number of examples, from the first on.
     dtype : str
-        ``float32``, ``float16`` or ``float64``; values that do not fit are refused.
+        Dtype of the output: ``float32``, ``float16`` or ``float64``; values that do not fit raise an error.
     batch : int, optional
-        Examples of a batch; by default by their size.
+        Examples per batch; default: chosen by their size.
     device : str
         ``cpu``, ``cuda``, ``mps`` or ``auto``.
     restart : bool
-        Throw away what a stopped run has left, and begin anew.
+        Discard an interrupted run and start again. Default: resume.
     seed : int
-        Of weights that code makes where none are given.
+        Random seed for weight initialisation when ``weights`` is not given.
     progress : callable, optional
-        ``progress(stage, done, total)``.
+        Called as ``progress(stage, done, total)``.
 
     Returns
     -------
@@ -200,10 +200,10 @@ def extract(
 
 
 def list_layers(model: Any, data: Any = None, **options: Any) -> list[LayerShape]:
-    """All layers that one example passes through, in order of their calls, with the shapes of their outputs.
+    """List all layers that one example passes through, in order of their calls, with the shapes of their outputs.
 
-    Options are those of :func:`isorep.extract` that say what model and data are. Without data, a transformers model is
-    shown a few tokens.
+    Options are those of :func:`isorep.extract` for model and data. Without data, a transformers model is run on a few
+    tokens.
     """
     opening = ("weights", "tokenizer", "allow_torch_weights", "compute", "seed")
     source = open_model(model, **{name: options.pop(name) for name in opening if name in options})
@@ -233,7 +233,7 @@ class Scratch:
 
 
 def _widths(passes: Passes, first: Batch, settings: Settings) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-    """What each layer gives for one example, and how many columns its rows have."""
+    """Output shape of each layer for one example, and the number of columns of its rows."""
     shapes, widths = {}, {}
     with passes.outputs() as outputs:
         for layer, output in zip(passes.layers, outputs(first), strict=True):
@@ -253,8 +253,8 @@ def _unsure(passes: Passes, source: Source, shapes: dict[str, tuple[int, ...]], 
     if settings.pool == "flatten" or source.kind == TRANSFORMER:
         return []
     return [
-        f"layer {layer.label} was taken as {shapes[layer.label][0]} positions of {shapes[layer.label][1]} channels; "
-        "--channels first says otherwise"
+        f"layer {layer.label} was read as {shapes[layer.label][0]} positions of {shapes[layer.label][1]} channels; "
+        "use --channels first if channels come first"
         for layer in passes.layers
         if ambiguous(source.module, passes.module_of(layer), len(shapes[layer.label]) + 1, settings.channels)
     ]
@@ -263,7 +263,7 @@ def _unsure(passes: Passes, source: Source, shapes: dict[str, tuple[int, ...]], 
 def _finish(
     journal: Journal, files: dict[str, Path], shapes: dict[str, tuple[int, ...]], settings: Settings, tell: Progress
 ) -> tuple[dict[str, ExtractedLayer], bool]:
-    """Files from the rows that were gathered, with what they are like."""
+    """Files from the gathered rows, with their statistics."""
     rows, dtype = journal.done["rows"], settings.dtype
     ids, groups = row_labels(journal.labels(), tokens=settings.pool == "token")
     written = {}
@@ -278,12 +278,12 @@ def _finish(
 
 def _caveats(source: Source, done: dict[str, int], layers: dict[str, ExtractedLayer], settings: Settings) -> list[str]:
     said = list(source.notes)
-    longer = f"longer than {settings.context} tokens, cut into windows of so many"
+    longer = f"longer than {settings.context} tokens and cut into windows of that length"
     for name, noun, words in (("empty", "example", "empty, without a row"), ("cut", "document", longer)):
         if done[name]:
             said.append(f"{done[name]} {noun}{' is' if done[name] == 1 else 's are'} {words}")
     if settings.truncate:
-        said.append("of each document the first window was taken only")
+        said.append("only the first window of each document was used")
     constant = [layer.name for layer in layers.values() if layer.constant == layer.columns]
     return said + [f"layer {name} is the same in all rows" for name in constant]
 
@@ -292,10 +292,9 @@ def _caveats(source: Source, done: dict[str, int], layers: dict[str, ExtractedLa
 def _running(source: Source, device: Any) -> Iterator[list[str]]:
     """The model ready for passes that change nothing about it; notes on what was left out of them.
 
-    Language models keep no keys and values, which only generating text needs. ViTMAE of the transformers library keeps
-    the patches with the least of some random numbers, in the order of these, three quarters of them masked: other ones
-    each time. Its features are those of the whole image, so nothing is masked, and numbers that grow take the place of
-    random ones.
+    Language models keep no keys and values, which are only needed to generate text. ViTMAE of the transformers library
+    masks three quarters of the patches at random in every pass. Its features are those of the whole image, so nothing
+    is masked, and increasing numbers replace the random ones.
     """
     torch, module = import_torch("extraction"), source.module
     config: Any = getattr(module, "config", None)
@@ -305,7 +304,7 @@ def _running(source: Source, device: Any) -> Iterator[list[str]]:
     if source.kind == TRANSFORMER and masked is not None and "noise" in inspect.signature(module.forward).parameters:
         changed["mask_ratio"] = 0.0
         hooks.append(module.register_forward_pre_hook(_in_order, with_kwargs=True))
-        notes = [f"{source.name} masks patches at random ({masked:.0%}): it was shown whole images"]
+        notes = [f"{source.name} masks patches at random ({masked:.0%}): masking was switched off"]
     before = {name: getattr(config, name) for name in changed}
     try:
         for name, value in changed.items():

@@ -1,9 +1,8 @@
 """Models to extract from: a torch module, code that makes one, or a folder of the transformers library.
 
-A folder of the transformers library is looked at before anything is loaded, and never downloaded. It may come from
-anyone: it is refused if it asks for code of its own (``auto_map``, kernels from a hub), if its weights are pickles and
-the user has not allowed them, if a link leads out of it, or if weights are missing, which the library would replace by
-random ones.
+A folder of the transformers library is checked before anything is loaded, and never downloaded. It is not trusted: it
+is refused if it requires its own code (``auto_map``, kernels from a hub), if its weights are pickles and the user has
+not allowed them, if a link leads out of it, or if weights are missing, which the library would replace by random ones.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ TWO_SIDES = (
     "takes texts and images together: save the side that is meant as a model of its own, with "
     "model.vision_model.save_pretrained(FOLDER) or text_model, and name that folder, or give that module"
 )
-_SAMPLED = 1024  # values of each parameter that tell two models apart
+_SAMPLED = 1024  # values of each parameter in the fingerprint
 _ADVICE = "name the code that makes the model as package.module:factory, with --weights FILE.safetensors"
 
 
 @dataclass(frozen=True)
 class Source:
-    """A model that is ready to run, and what is known about it."""
+    """A model that is ready to run, with facts about it."""
 
     module: Any
     name: str
@@ -50,12 +49,12 @@ class Source:
 
     @property
     def takes(self) -> str:
-        """What a transformers model calls its input: ``input_ids``, ``pixel_values`` and so on."""
+        """The name of a transformers model's input: ``input_ids``, ``pixel_values`` and so on."""
         return str(getattr(self.module, "main_input_name", "input_ids"))
 
     @property
     def vocabulary(self) -> int | None:
-        """How many tokens a model knows; None where that cannot be told."""
+        """The vocabulary size of a model; None where unknown."""
         try:
             return getattr(self.module.get_input_embeddings(), "num_embeddings", None)
         except (NotImplementedError, AttributeError):
@@ -88,7 +87,7 @@ def open_model(
             raise InputError(f"{text} is not a torch module, nor does it make one")
         module = _inside(module)
         if weights is None:
-            note = f"{text} came without --weights, so it is as its code makes it"
+            note = f"{text} has no --weights: its weights are those its code initialises"
             return Source(_readable(module, text), text, MODULE, notes=(note,))
         with_weights(module, text, Path(weights), torch_files=True)
         return Source(_readable(module, text), f"{text} with {Path(weights).name}", MODULE)
@@ -135,7 +134,7 @@ def has_two_sides(source: Source) -> bool:
 
 
 def fingerprint(source: Source) -> str:
-    """A hash of names, shapes and evenly spaced values of all weights but random ones: tells others, and is quick."""
+    """A quick hash of names, shapes and evenly spaced values of all weights but random ones."""
     digest = hashlib.sha256()
     random = tuple(f"{name}." for name in source.made_up)
     for name, value in source.module.state_dict().items():
@@ -175,7 +174,7 @@ def _readable(module: Any, text: str) -> Any:
 
 
 def _refusal(path: Path) -> str:
-    """Why a file is no model."""
+    """Why a file is not a model."""
     with path.open("rb") as file:
         start = file.read(4)
     if path.suffix == ".py":
@@ -190,15 +189,15 @@ def _refusal(path: Path) -> str:
 _MOST_JSON = 2**26
 _TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model")
 _LOCAL = {"local_files_only": True, "trust_remote_code": False}
-_NO_LIMIT = 10**6  # tokenizers say 1e30 where they know no length
+_NO_LIMIT = 10**6  # tokenizers give 1e30 where no length is known
 _LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length")
 
 
 def load_folder(path: Path, allow_torch_weights: bool, *, single: bool = True) -> Source:
     """Model and tokenizer of a folder that has passed all checks.
 
-    Weights of half precision hold three digits, and so would everything that is computed in it: with ``single`` they
-    are made float32, which changes none of them.
+    Weights of half precision have three digits, and so would everything computed in it: with ``single`` they are
+    converted to float32, which changes none of them.
     """
     config = _checked_config(path)
     safe = _check_weights(path, allow_torch_weights)
@@ -210,9 +209,9 @@ def load_folder(path: Path, allow_torch_weights: bool, *, single: bool = True) -
     if _uses_encoder(config) and hasattr(module, "get_encoder"):
         whole, module = module, module.get_encoder()
         missing = _used(missing, whole, module)
-        notes.append("of an encoder-decoder model the encoder is used")
+        notes.append("only the encoder of an encoder-decoder model is used")
     made_up = _require_complete(missing, path)
-    notes += [f"the weights have no {name}, which stays as it was made" for name in made_up]
+    notes += [f"the weights have no {name}, which keeps its initial values" for name in made_up]
     notes += _made_single(module) if single else []
     context = context_length(module, tokenizer)
     name = path.resolve().name
@@ -220,9 +219,9 @@ def load_folder(path: Path, allow_torch_weights: bool, *, single: bool = True) -
 
 
 def context_length(module: Any, tokenizer: Any) -> int | None:
-    """How many tokens a model takes at once: the least that its configuration, positions and tokenizer say.
+    """The context length of a model: the smallest of its configuration, positions and tokenizer.
 
-    Models after RoBERTa number positions from the padding id on: of 514 that they have, 512 are left.
+    RoBERTa-like models number positions after the padding id: of 514 positions, 512 are usable.
     """
     config = getattr(module.config, "text_config", None) or module.config
     said_so = [getattr(config, name, None) for name in _LENGTHS]
@@ -248,7 +247,7 @@ def _checked_config(path: Path) -> dict[str, Any]:
 
 
 def _require_inside(file: Path, folder: Path) -> None:
-    """Refuse links out of the folder; those of the library's cache lead to ``blobs`` beside its ``snapshots``."""
+    """Refuse links out of the folder; those of the library's cache lead to ``blobs`` next to its ``snapshots``."""
     if not file.is_symlink():
         return
     home, target = folder.resolve(), file.resolve()
@@ -270,7 +269,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _refuse_code(value: Any, path: Path) -> None:
-    """Refuse what would make the library import code that is not its own."""
+    """Refuse settings that would make the library import code that is not its own."""
     if isinstance(value, list):
         for item in value:
             _refuse_code(item, path)
@@ -398,7 +397,7 @@ def _pixels(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def _quietly(transformers: Any) -> Iterator[None]:
-    """Without the library's bars, notes and warnings: what matters is said as a note of the result."""
+    """Silence the library's progress bars and warnings; the result has notes on what matters."""
     log = transformers.utils.logging
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity(logging.CRITICAL)

@@ -28,13 +28,14 @@ def page(result: Extraction) -> Page:
     layers, pool = list(result.layers.values()), result.settings["pool"]
     noun = "layer" if len(layers) == 1 else "layers"
     each = "Each position of an example is a row" if pool == "token" else f"Positions are pooled: {pool}"
+    headline = f"{count(layers[0].rows)} rows of {len(layers)} {noun} were extracted."
     words = f"{count(layers[0].rows)} rows of {len(layers)} {noun} from {result.data.name}."
     after = GROUPED if result.grouped else WITH_IDS.format(file=layers[0].file)
     return page_of(
         result,
         f"{result.model} · extraction",
         f"Features of {result.model}",
-        Answer(words, f"{each}. Padding is never a row.", True),
+        Answer(headline, f"{words} {each}. Padding is never a row.", True),
         _tiles(result),
         (
             Section("layers", "Layers", (Prose((OUTPUT,)), _files(result))),

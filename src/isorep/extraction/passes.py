@@ -1,7 +1,6 @@
-"""Forward pass of one batch through a model: what each layer that was asked for gives, and what all layers give.
+"""Forward pass of one batch through a model: the outputs of chosen layers, and the shapes of all layers.
 
-Hooks around a forward pass: the outputs of named modules, kept as they come. Which layers are meant: by dotted name, or
-by number.
+Hooks capture the outputs of modules. Layers are chosen by dotted name, or by number.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ HIDDEN = "hidden_"  # and the number of a hidden state from 0, the embeddings
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer that was asked for: a module, or a hidden state by its number."""
+    """A chosen layer: a module, or a hidden state by its number."""
 
     label: str
     hidden: int | None = None
@@ -39,7 +38,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class LayerShape:
-    """A layer, what it gave for one example (without the axis of examples), and the number that also names it."""
+    """A layer, its output shape for one example (without the axis of examples), and its number."""
 
     name: str
     type: str
@@ -65,11 +64,11 @@ class Passes:
         self.source, self._device, self._key = source, device, key
         self._dtype = floating_dtype(source.module)
         self.layers: tuple[Layer, ...] = ()
-        # A processor is fastest where what passes between the layers stays in its cache.
+        # A processor is fastest while activations stay in its cache.
         self.tokens = 1024 if device.type == "cpu" else 8192
 
     def choose(self, given: Any, first: Batch) -> None:
-        """Find the layers that were asked for; one pass tells the order in which modules are called."""
+        """Find the chosen layers; one pass gives the order in which modules are called."""
         layers = []
         for item in parse_layers(given, self.source.module, hidden=self.source.kind == TRANSFORMER):
             if isinstance(item, str):
@@ -113,7 +112,7 @@ class Passes:
         return None if layer.hidden is not None else module_named(self.source.module, layer.label)
 
     def shapes(self, batch: Batch) -> list[LayerShape]:
-        """Every module that a pass calls, in order, with what it gives for one example."""
+        """Every module that a pass calls, in order, with its output shape for one example."""
         rows, calls = len(batch.inputs), self._calls(batch)
         leaves = leaves_in_order([name for name, _, _ in calls], self.source.module)
         numbers = {} if self.source.kind == TRANSFORMER else {name: index for index, name in enumerate(leaves)}
@@ -126,12 +125,12 @@ class Passes:
 
     @property
     def changes_attention(self) -> bool:
-        """Whether the model turns to another attention for short inputs, and keeps to it (BigBird)."""
+        """Whether the model permanently switches to another attention for short inputs (BigBird)."""
         module = self.source.module
         return hasattr(module, "set_attention_type") and module.config.attention_type == "block_sparse"
 
     def places(self, batch: Batch) -> dict[str, int]:
-        """Where the layers that were asked for stand in the model: modules as they finish, then hidden states."""
+        """The order of the chosen layers in the model: modules as they finish, then hidden states."""
         finished = [name or OUTPUT for name, _, _ in self._calls(batch, finished=True)]
         return {
             layer.label: finished.index(layer.label) if layer.hidden is None else len(finished) + layer.hidden
@@ -139,7 +138,7 @@ class Passes:
         }
 
     def _require_stored(self, layer: str) -> None:
-        """Refuse what comes from weights that the folder does not have."""
+        """Refuse outputs of weights that the folder does not have."""
         key = self._key if layer == OUTPUT else None
         for name in self.source.made_up:
             if f"{layer}.".startswith(f"{name}.") or key == f"{name.rpartition('.')[2]}_output":
@@ -180,7 +179,7 @@ class Passes:
         torch, module = import_torch("extraction"), self.source.module
         inputs = torch.from_numpy(np.ascontiguousarray(batch.inputs))
         if batch.kind in _WIDE_KINDS:
-            inputs = inputs.to(self._dtype)  # before it is moved: not every device knows float64
+            inputs = inputs.to(self._dtype)  # before it is moved: not every device has float64
         inputs = inputs.to(self._device)
         try:
             if self.source.kind != TRANSFORMER:
@@ -202,7 +201,7 @@ class Passes:
 
 
 def not_examples(layer: Layer, output: torch.Tensor, examples: int) -> str:
-    """What is wrong with an output that does not have one entry an example."""
+    """The problem of an output that does not have one entry per example."""
     given = "one example" if examples == 1 else f"{examples} examples"
     return f"layer {layer.label!r} gives {tuple(output.shape)} for {given}: its first axis is not that of examples"
 
@@ -222,7 +221,7 @@ def _example(shape: Sequence[int] | None, rows: int) -> tuple[int, ...] | None:
 
 
 class Captured:
-    """What :func:`capture` has seen: for each layer the outputs of all passes, one after the other.
+    """Outputs captured by :func:`capture`: for each layer those of all passes, in order.
 
     ``seen["encoder.3"]`` is a tensor on the CPU, joined over passes along the first axis.
     """
@@ -246,17 +245,17 @@ class Captured:
         return joined
 
     def representation(self, layer: str, *, ids: Any = None, name: str | None = None) -> Representation:
-        """The rows of a layer whose output has rows and columns, as something to compare."""
+        """The rows of a layer, whose output must have rows and columns, as a Representation."""
         return Representation(self[layer], ids=ids, name=name or layer)
 
     def take(self) -> dict[str, list[Tensor]]:
-        """The outputs so far, pass by pass, which are then forgotten."""
+        """Return the outputs so far, pass by pass, and clear them."""
         found = {layer: list(parts) for layer, parts in self._kept.items()}
         self.clear()
         return found
 
     def clear(self) -> None:
-        """Forget what was seen so far."""
+        """Clear the outputs so far."""
         for parts in self._kept.values():
             parts.clear()
 
@@ -269,26 +268,26 @@ class Captured:
 def capture(
     model: nn.Module, layers: str | Sequence[str], *, key: str | None = None, to_cpu: bool = True
 ) -> Iterator[Captured]:
-    """Keep the outputs of some modules during any forward passes.
+    """Capture the outputs of some modules during any forward passes.
 
-    The model is left as it is, in its mode, with its gradients; outputs are detached copies. Hooks are removed at the
-    end, also after an error.
+    The model is not changed, in its mode or gradients; outputs are detached copies. Hooks are removed at the end, also
+    after an error.
 
     Parameters
     ----------
     model : torch.nn.Module
         Any module, or a whole model.
     layers : str or sequence of str
-        Dotted names as ``model.named_modules()`` gives them; ``"output"`` is what the model itself returns.
+        Dotted names as in ``model.named_modules()``; ``"output"`` is the output of the model itself.
     key : str, optional
-        Which entry to take of a module that returns a dict or a named tuple; by default the first tensor.
+        Entry of a module that returns a dict or a named tuple; default: the first tensor.
     to_cpu : bool
-        Whether outputs are moved to the CPU.
+        Move outputs to the CPU; default: yes.
 
     Yields
     ------
     Captured
-        ``captured["name"]`` is what the module returned, joined over passes along the first axis. All of it is in
+        ``captured["name"]`` is the module's output, concatenated over passes along the first axis. All of it is in
         memory: :func:`isorep.extract` streams to files instead.
 
     Examples
@@ -331,7 +330,7 @@ def _hook(captured: Captured, layer: str, key: str | None, to_cpu: bool) -> Any:
 
 
 def _entries(output: Any) -> dict[str, Any]:
-    """What a module returned, by name or number, also from the end."""
+    """The entries of a module's output, by name or number, also from the end."""
     if hasattr(output, "keys"):
         return {str(name): output[name] for name in output.keys()}  # noqa: SIM118
     if not isinstance(output, tuple | list):

@@ -1,4 +1,4 @@
-"""Result of an extraction, as small frozen records that print, tabulate and serialise themselves."""
+"""Result of an extraction: frozen records with printing, tables and JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from ..errors import InputError
 from ..representation import Array, Representation
-from ..results import ResultRecord, aligned
+from ..results import ResultRecord, aligned, noted
 from ..storage.layers import read_layer, row_groups
 
 SCHEMA = "isorep.extract/1"
@@ -18,7 +18,7 @@ SCHEMA = "isorep.extract/1"
 
 @dataclass(frozen=True)
 class ExtractedLayer:
-    """One layer: its file, and what its rows are like."""
+    """One layer: its file, and statistics of its rows."""
 
     name: str
     file: str
@@ -35,7 +35,7 @@ class ExtractedLayer:
 
 @dataclass(frozen=True)
 class ExtractedData:
-    """What went in: examples in all, those without a row, documents that were cut, and tokens that were read."""
+    """Input of an extraction: number of examples, of those without a row, of documents that were cut, and of tokens."""
 
     name: str
     kind: str
@@ -47,7 +47,7 @@ class ExtractedData:
 
 @dataclass(frozen=True)
 class Extraction(ResultRecord):
-    """The result of :func:`isorep.extract`; ``result["name"]`` is a layer, as something to compare.
+    """The result of :func:`isorep.extract`; ``result["name"]`` is a layer as a Representation.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Extraction(ResultRecord):
     groups : array or None
         For each row the document, image or group that it belongs to, where rows have one.
     resumed : bool
-        Whether an extraction that was stopped was gone on with.
+        Whether an interrupted extraction was resumed.
     caveats : tuple of str
     settings : dict
     seconds : float
@@ -86,15 +86,29 @@ class Extraction(ResultRecord):
         """The group of each row."""
         return row_groups(Path(next(iter(self.layers.values())).file)) if self.grouped else None
 
-    def table(self) -> str:
-        """The layers as text: file, shape and basic figures."""
-        rows = [["layer", "file", "rows", "columns", "mean norm", "effective rank", "constant", "dead"]]
+    def table(self, width: float | None = None) -> str:
+        """The layers as text: shape, basic figures and file."""
+        rows = [["layer", "rows", "columns", "mean\nnorm", "effective\nrank", "constant", "dead", "file"]]
         for name, layer in self.layers.items():
             rank = "-" if layer.effective_rank is None else f"{layer.effective_rank:.1f}"
             counts = [str(layer.rows), str(layer.columns), f"{layer.mean_norm:.4g}", rank]
             shown = "-" if self.scratch is not None else layer.file
-            rows.append([name, shown, *counts, str(layer.constant), str(layer.dead)])
-        return aligned(rows, left=(0, 1))
+            rows.append([name, *counts, str(layer.constant), str(layer.dead), shown])
+        return aligned(rows, left=(0, 7), width=width)
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per layer."""
+        left_out = ("output", *(("file",) if self.scratch is not None else ()))
+        return [
+            {key: value for key, value in vars(layer).items() if key not in left_out} for layer in self.layers.values()
+        ]
+
+    @property
+    def sentence(self) -> str:
+        """What was extracted."""
+        rows = next(iter(self.layers.values())).rows if self.layers else 0
+        layers = f"{len(self.layers)} layer{'' if len(self.layers) == 1 else 's'}"
+        return f"{rows:,} rows of {layers} of {self.model}, from {self.data.name}"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the rows, as plain data with a versioned schema; layers are a list, in their order."""
@@ -103,4 +117,4 @@ class Extraction(ResultRecord):
         return told | {"layers": list(told["layers"].values()), "versions": told["versions"] | loaded}
 
     def __str__(self) -> str:
-        return "\n".join([self.table(), *(f"note: {caveat}" for caveat in self.caveats)])
+        return "\n\n".join(filter(None, [self.table(), noted(self.caveats)]))

@@ -2,12 +2,12 @@
 
 Pooling, from a layer's output to rows: each position a row, or pooled over positions, or flattened. Outputs of three
 axes are sequences (examples, positions, channels), those of four and more are maps (examples, channels, positions...),
-as convolutions make them; ``channels`` says otherwise.
+as convolutions make them; ``channels`` overrides this.
 
-Trials show a model one example or two before a run: does padding, company or chance change its rows? A row must be what
-its example gives alone. Some models do not keep padding out (their mask is not used, or convolutions reach into it):
-their batches hold documents of one length. A model that mixes examples, because its first axis is that of positions, or
-because it takes statistics of a batch, is refused.
+Trials run a model on one or two examples before the main run, to test whether padding, other examples or randomness
+change its rows. A row must be the output of its example alone. Some models do not exclude padding (their mask is not
+used, or convolutions reach into it): their batches hold documents of one length. A model that mixes examples, because
+its first axis is that of positions, or because it uses statistics of the batch, is refused.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _CHANNELS_LAST = ["Linear", "LayerNorm", "Embedding", "RNN", "LSTM", "GRU", "Mul
 
 @dataclass(frozen=True)
 class Settings:
-    """How rows are made: an extraction that is gone on with has those of the one that was stopped."""
+    """Settings of the rows; a resumed extraction must have those of the interrupted one."""
 
     pool: str
     channels: str
@@ -145,7 +145,7 @@ class Loop:
     def _join(
         self, stretch: Sequence[Document], windows: Sequence[Window], parts: list[list[Array]], counts: Array
     ) -> None:
-        """Windows back to their documents: one after the other, or pooled over all windows of a document."""
+        """Rows of windows joined to documents: concatenated, or pooled over all windows of a document."""
         owners = np.array([window.document for window in windows], dtype=np.int64)
         starts = np.flatnonzero(np.diff(owners, prepend=-1))  # windows of a document follow each other
         full = owners[starts]
@@ -165,7 +165,7 @@ class Loop:
         self._store([layer.astype(self.settings.dtype) for layer in layers], np.ones(len(full), np.int64), labels)
 
     def _store(self, layers: list[Array], counts: Array, labels: Any) -> None:
-        """Rows of all layers, so many for each of the labels."""
+        """Store rows of all layers, ``counts`` for each label."""
         owners = np.repeat(np.arange(len(counts)), counts) + self.journal.done["documents"]
         self.journal.append(layers, owners, _positions(counts))
         self.journal.append_documents(labels)
@@ -218,7 +218,7 @@ def layer_rows(
     if shape and len(output) != n:
         raise InputError(not_examples(layer, output, n))
     if len(shape) < 2:
-        raise InputError(f"layer {label} gives {shape}: one row an example is needed")
+        raise InputError(f"layer {label} gives {shape}: one row per example is needed")
     if output.layout != torch.strided:
         raise InputError(f"layer {label} gives a sparse tensor: name another layer")
     if not output.is_floating_point():
@@ -271,7 +271,7 @@ def _reduced(sequences: torch.Tensor, real: torch.Tensor, pool: str) -> torch.Te
 
 
 def _finite(rows: torch.Tensor, layer: str, name: Callable[[int], str], dtype: np.dtype[Any]) -> Array:
-    """Rows in the type that is written; what is not finite, there or here, is refused with its place."""
+    """Rows in the output dtype; values that are not finite, before or after, are refused with their place."""
     torch = import_torch("extraction")
     wide = rows.double() if rows.dtype == torch.float64 else rows.float()
     values: Array = wide.cpu().numpy()
@@ -337,14 +337,14 @@ _SINGLE, _HALF = 1e-3, 0.1  # largest differences that rounding makes, in units 
 
 @dataclass(frozen=True)
 class Trial:
-    """Whether documents have to be of one length in a batch, and what is to be said."""
+    """Whether documents in a batch must have one length, and notes."""
 
     equal_lengths: bool = False
     notes: tuple[str, ...] = ()
 
 
 def try_document(passes: Passes, first: Batch, context: int | None, pad: int) -> Trial:
-    """Show a few tokens twice, and once with padding after them."""
+    """Run a few tokens twice, and once with padding after them."""
     if passes.changes_attention:
         return Trial(True)
     room = max(1, (context or _TOKENS + _PADDING) - _PADDING)
@@ -366,13 +366,13 @@ def try_document(passes: Passes, first: Batch, context: int | None, pad: int) ->
         beside = [each[:, :count] if each.dim() == 3 else each for each in outputs(longer)]
     for layer, a, b in zip(passes.layers, alone, beside, strict=True):
         if a.shape == b.shape and _far(a, b):
-            together = "so that only documents of one length went through the model together"
+            together = "so batches held only documents of one length"
             return Trial(True, (f"padding changes layer {layer.label}, {together}",))
     return Trial()
 
 
 def try_rows(passes: Passes, examples: Rows, pad: int | None, batch: int | None) -> Trial:
-    """Show an example twice alone, and once beside another one."""
+    """Run an example twice alone, and once together with another one."""
     if examples.count < 2:
         return Trial()
     pair, one = rows_batch(examples, 0, 2, pad), rows_batch(examples, 1, 2, pad)
@@ -394,7 +394,7 @@ def try_rows(passes: Passes, examples: Rows, pad: int | None, batch: int | None)
 
 def _random(passes: Passes, one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> tuple[str, ...]:
     return tuple(
-        f"layer {layer.label} gave other values when the same example was shown again: the model draws random numbers"
+        f"layer {layer.label} gave other values for the same example again: the model uses random numbers"
         for layer, a, b in zip(passes.layers, one, other, strict=True)
         if a.shape != b.shape or _far(a, b)
     )
@@ -404,7 +404,7 @@ def _far(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether two outputs differ by more than rounding; what is not finite is refused later, with its row."""
     if not a.is_floating_point() or not a.numel():
         return False
-    one, other = a.cpu().double(), b.cpu().double()  # not every device knows float64
+    one, other = a.cpu().double(), b.cpu().double()  # not every device has float64
     allowed = (_SINGLE if a.dtype.itemsize >= 4 else _HALF) * one.abs().max()
     return bool((one - other).abs().max() > allowed)
 
@@ -413,7 +413,7 @@ _HOLDS = {"text": "texts", "tokens": "whole numbers, which are taken as token id
 
 
 def as_taken(examples: Rows | Documents, source: Source, pad: int | None) -> Rows | Documents:
-    """Documents where the model has a notion of them."""
+    """The examples, as documents where the model takes tokens."""
     if source.kind == TRANSFORMER:
         _require_kind(examples, source)
     if isinstance(examples, Documents) and source.tokenizer is None:
@@ -441,7 +441,7 @@ def first_batch(examples: Rows | Documents, cutter: Cutter, pad: int | None) -> 
 
 
 def padding_id(source: Source, pad: int | None) -> int | None:
-    """The id that fills up batches: it is masked, so any will do that the model has."""
+    """The padding id: it is masked, so any id of the model's vocabulary works."""
     if source.kind != TRANSFORMER:
         return pad
     known = source.vocabulary

@@ -1,10 +1,10 @@
-r"""Journal and files of an extraction: rows as they come, then names, ids and groups.
+r"""Journal and files of an extraction: rows in order, then names, ids and groups.
 
-Rows are appended to one plain file a layer. After each stretch of work the files are synchronised and the journal is
-replaced; what a killed run has written beyond it is cut off when the run goes on, so no row is there twice. Files are
-written completely or not at all.
+Rows are appended to one plain file per layer. After each block of work the files are synchronised and the journal is
+replaced; anything a killed run has written beyond it is cut off when the run resumes, so that no row is duplicated.
+Files are written completely or not at all.
 
-What a layer's rows are like comes from one pass over them in blocks. The effective rank is the participation ratio
+Statistics of a layer's rows come from one pass over them in blocks. The effective rank is the participation ratio
 :math:`(\operatorname{tr} C)^2 / \operatorname{tr} C^2` of the covariance :math:`C`: the number of dimensions over which
 variance would be spread evenly to look the same.
 """
@@ -38,7 +38,7 @@ _JOURNAL, _LOCK, _DOCUMENTS, _OWNERS, _POSITIONS = "journal.json", "lock", "docu
 
 
 class Journal:
-    """The state of one extraction: which rows of which layers are certain."""
+    """The state of one extraction: which rows of which layers are committed."""
 
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
         self.folder = folder
@@ -50,7 +50,7 @@ class Journal:
         self._lock: IO[bytes] | None = None
 
     def open(self, layers: dict[str, int], itemsize: int, *, restart: bool = False) -> None:
-        """Make the folder, or go on with what is in it, cut back to what is certain; that of others is refused.
+        """Create the folder, or resume from it, truncated to committed rows; folders of other runs are refused.
 
         ``layers`` are widths, and ``itemsize`` are bytes of a number.
         """
@@ -90,7 +90,7 @@ class Journal:
         self.done["documents"] += len(labels)
 
     def commit(self) -> None:
-        """Make certain what was added."""
+        """Commit the added rows."""
         for file in self._files.values():
             file.flush()
             os.fsync(file.fileno())
@@ -110,7 +110,7 @@ class Journal:
         return owners, positions, documents
 
     def close(self) -> None:
-        """Close all files; the folder stays for the next run to go on with, unless nothing in it is certain."""
+        """Close all files; the folder is kept for the next run to resume, unless nothing was committed."""
         for file in self._files.values():
             file.close()
         self._files = {}
@@ -121,7 +121,7 @@ class Journal:
             self._lock = None
 
     def remove(self) -> None:
-        """The work is done: remove the folder."""
+        """Remove the folder after the work is done."""
         self.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -154,7 +154,7 @@ class Journal:
         return file
 
     def _document_bytes(self) -> int:
-        """How many bytes the lines of documents that are certain take."""
+        """Bytes of the committed lines of documents."""
         path = self.folder / _DOCUMENTS
         if not path.exists():
             return self.done["documents"]  # more than the nothing that is there, where there should be something
@@ -162,7 +162,7 @@ class Journal:
             return sum(map(len, islice(file, self.done["documents"])))
 
     def _take_lock(self) -> None:
-        """Keep a second run of the same extraction out, where the system can."""
+        """Lock out a second run of the same extraction, where the system supports it."""
         self._lock = (self.folder / _LOCK).open("wb")
         with suppress(ModuleNotFoundError):
             import fcntl
@@ -215,7 +215,7 @@ def row_labels(journal_labels: tuple[Array, Array, list[Any]], *, tokens: bool) 
 
 
 def targets(output: str | Path, format: str | None, layers: Sequence[str]) -> dict[str, Path]:
-    """Where each layer goes: a pattern with ``{layer}``, a folder, or for one layer a file."""
+    """The file of each layer: by a pattern with ``{layer}``, in a folder, or one file for one layer."""
     text = str(output)
     if format is not None:
         check_choice("format", format, FORMATS)
@@ -240,7 +240,7 @@ def targets(output: str | Path, format: str | None, layers: Sequence[str]) -> di
 
 
 def working_folder(output: str | Path, files: Sequence[Path]) -> Path:
-    """Where rows lie until they are complete: a hidden folder beside what is written."""
+    """The working folder for incomplete rows: a hidden folder next to the output."""
     name = Path(str(output).replace("{layer}", "layer")).name
     is_folder = not name.lower().endswith(_SUFFIXES)
     return files[0].parent / f".{'features' if is_folder else name}.extracting"
@@ -253,7 +253,7 @@ def is_folder_of_layers(output: str | Path, files: Sequence[Path]) -> bool:
 
 
 def require_apart(files: Sequence[Path], inputs: Sequence[Path]) -> None:
-    """Refuse to write over what is read."""
+    """Refuse to overwrite an input."""
     places = {path.resolve() for path in inputs}
     for file in files:
         if file.resolve() in places:
@@ -261,7 +261,7 @@ def require_apart(files: Sequence[Path], inputs: Sequence[Path]) -> None:
 
 
 def save(target: Path, values: Array, ids: RowLabels, groups: RowLabels | None) -> None:
-    """Write one layer; npy holds values alone, so its ids and groups lie beside it."""
+    """Write one layer; npy holds values only, so its ids and groups go to files next to it."""
     if not target.name.lower().endswith(".npy"):
         extra = {} if groups is None else {GROUP: groups}
         write_rows(RowStream(values, cast(Array, ids), values.dtype, extra), target)
@@ -291,7 +291,7 @@ _CELLS = 2**20
 
 
 def describe(values: Array) -> dict[str, Any]:
-    """Basic figures of a layer: one pass over all rows, and moments of at most 20,000 of them, evenly spaced.
+    """Basic statistics of a layer: one pass over all rows, and moments of at most 20,000 evenly spaced ones.
 
     ``constant`` units never change, and of these ``dead`` ones are always 0.
     """

@@ -1,4 +1,4 @@
-"""Heads of models: whether features are identified by them, the map that two heads predict, and how close they are."""
+"""Heads of models: identifiability of features, the map that two heads predict, and closeness in distribution."""
 
 from __future__ import annotations
 

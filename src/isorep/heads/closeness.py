@@ -1,4 +1,4 @@
-r"""``isorep.heads.closeness``: how close two models are in distribution, beside how close their representations are.
+r"""``isorep.heads.closeness``: distances of two models in distribution and between their representations.
 
 Log-probabilities are taken in blocks of rows, from features and heads or from logits. Distances of representations are
 the share of variance that a linear map explains, the mean canonical correlation, and, after Nielsen et al. (2025),
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -22,15 +22,19 @@ from ..moments import Moments, fold_moments, merged, merged_without, require_mem
 from ..pairs import Pair
 from ..representation import Array
 from ..resampling import BLOCKS, MOST_GROUP_BLOCKS, Interval, assign_blocks, jackknife_se, ratio_jackknife, t_interval
-from ..results import aligned
-from ..rows import Crew, Progress, block_rows, blocks, no_progress, one_blas_thread
+from ..results import ARROWS, aligned
+from ..rows import Progress, block_rows, blocks, no_progress
 from ..settings import check_seed
 from ..similarity.cca import prepare_cca, prepare_linear_r2
 from ..similarity.frames import paired
+from ..threads import Crew, one_blas_thread
 from .families import FAMILIES, Family, family_named
 from .inputs import Head, open_heads, open_rows
 from .outcomes import ROW_QUANTITIES, Outcomes, Readout, noise_roots
 from .result import HeadResult, Parts, few_units, interval_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 CLOSE_KL = 0.01  # nats: below it two distributions pass for the same
 CLOSE_ODDS = 0.1  # standardised log-odds distance, a correlation of 0.995 in every class
@@ -41,7 +45,7 @@ REPRESENTATION_DISTANCES = (
     ("SVD distance", "svd_distance", "lower"),
 )
 _MOST_CELLS = 2**24  # blocks x classes that log-odds are summed in
-_LEAST_BLOCKS = 20  # however many classes there are
+_LEAST_BLOCKS = 20  # for any number of classes
 _CLASSES_SHOWN = 200
 _BLOCK_CELLS = 2**26  # of all blocks' moments together: 512 MiB
 _WORK = 2e11  # floating-point operations that intervals may take
@@ -67,15 +71,15 @@ def closeness(
     precisions: Any = None,
     progress: Progress | None = None,
 ) -> Closeness:
-    r"""How close are two models in distribution, and how close are their representations?
+    r"""Measure how close two models are in distribution, and how close their representations are.
 
     A small mean Kullback-Leibler divergence does not bound the distance of representations; the log-odds do
     (Nielsen et al. 2025). With :math:`\psi_y(x)=\log p(y|x)-\log p(y_0|x)` the log-odds distance is
 
     .. math:: d_{\mathrm{LLV}}=\max_y\operatorname{std}_x[\psi_y-\psi'_y]
 
-    in nats. Beside it stand its symmetric version :math:`\max_x\operatorname{std}_y`, the largest mean difference, and
-    a standardised one, each log-odds divided by its own standard deviation first, which lies between 0 and 2.
+    in nats. Also reported are its symmetric version :math:`\max_x\operatorname{std}_y`, the largest mean difference,
+    and a standardised distance between 0 and 2, for which each log-odds is divided by its own standard deviation.
 
     Parameters
     ----------
@@ -84,25 +88,24 @@ def closeness(
     source_head, target_head : (K, M) arrays, Representations or paths, optional
         The embeddings of the same K classes, in the same order.
     source_bias, target_bias : (K,) arrays, optional
-        Added to the logits that heads read from features.
+        Biases, added to the logits.
     reference : int, optional
-        The class :math:`y_0`. By default the mean of all classes takes its place, so that no class is special.
+        The class :math:`y_0`. Default: the mean of all classes instead of a single class.
     groups : (n,) array, optional
-        Rows that belong together are left out together.
+        Group per row; rows of a group are left out together.
     join : bool
-        Keep the rows that both have, by their ids.
+        Keep the rows that both have, by row id. Default: no.
     intervals : bool
-        Whether intervals are taken: a block of rows (or of groups) is left out at a time, and everything is taken
-        again without it.
+        Compute intervals, by a jackknife over blocks of rows (or of groups). Default: yes.
     random_state : int
         Seed of the blocks.
     family : {"softmax", "contrastive", "bernoulli", "gaussian"}
-        As in :func:`diversity`. The log-odds of a label are its logit. Of Gaussian outputs means take the place of
+        As in :func:`diversity`. The log-odds of a label are its logit. For Gaussian outputs, means replace
         log-odds, in standard deviations of the noise.
     precisions : (K,) array, optional
-        For ``gaussian``: one over the variance of each output's noise, the same in both models; by default 1.
+        For ``gaussian``: one over the variance of each output's noise, the same in both models; default 1.
     progress : callable, optional
-        Called with a stage's name, the steps done and the steps in all.
+        Called with the name of the stage, the number of steps done and the total.
 
     Returns
     -------
@@ -203,10 +206,10 @@ class LogOddsDistance:
 
 @dataclass(frozen=True)
 class RepresentationDistances:
-    """Linear R² of target from source and the reverse (in sample), mean CCA, and the SVD distance.
+    """Linear R² of target from source and the reverse (in-sample), mean CCA, and the SVD distance.
 
-    In-sample figures grow with the width over the number of rows; their intervals are for what this many rows give on
-    average.
+    In-sample values grow with the width over the number of rows; their intervals are for the expected value at this
+    number of rows.
     """
 
     linear_r2: float
@@ -221,9 +224,9 @@ class RepresentationDistances:
 
 @dataclass(frozen=True)
 class Closeness(HeadResult):
-    """Two models on the same rows. Lower is closer, but for ``agreement`` (the share of equal predictions).
+    """Closeness of two models on the same rows. Lower is closer, except for ``agreement`` (share of equal predictions).
 
-    ``kl`` is KL(source ‖ target) and ``kl_reverse`` KL(target ‖ source), in nats. Of labels, total variation and
+    ``kl`` is KL(source ‖ target) and ``kl_reverse`` KL(target ‖ source), in nats. For labels, total variation and
     agreement are means over labels. Gaussian outputs have no agreement, and ``log_odds`` is about their means.
     """
 
@@ -259,12 +262,12 @@ class Closeness(HeadResult):
 
     @property
     def distance(self) -> str:
-        """What the distance that carries over is called."""
+        """The name of the distance that bounds representations."""
         return "log-odds distance" if self.words.figure == "log-odds" else f"distance of {self.words.figure}"
 
     @property
     def misleading(self) -> bool:
-        """Whether divergence calls them close and log-odds do not."""
+        """Whether the models are close in divergence but not in log-odds."""
         return max(self.kl.mean, self.kl_reverse.mean) <= CLOSE_KL and not self.close
 
     @property
@@ -289,12 +292,12 @@ class Closeness(HeadResult):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What to keep in mind."""
+        """Limits of these numbers, as sentences."""
         said = [self.settings["joined"]] if self.settings.get("joined") else []
         each = self.representations
         if self.settings["intervals"]:
             if each is not None and each.cca_interval is None:
-                said.append("features are too wide, or rows too few, for intervals of the representations' distances")
+                said.append("no intervals for the distances of representations: features are too wide, or rows too few")
             said += few_units(self.rows, self.settings["groups"])
         return tuple(said)
 
@@ -318,13 +321,24 @@ class Closeness(HeadResult):
             told.append((words, getattr(features, name), getattr(features, f"{name}_interval"), None, closer))
         return tuple(told)
 
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """Total variation and the agreement of predictions over the rows, with their intervals, from 0 to 1.
+
+        ``ax`` is where to draw, by default a new pyplot figure of one column (3.35 inches) or two ("double").
+        """
+        from ..report.plots import Mark, dots, span
+
+        named = {"total variation ↓": self.total_variation, "agreement": self.agreement}
+        marks = [Mark(name, each.mean, span(each.interval)) for name, each in named.items() if each is not None]
+        return dots(ax, marks, "mean over rows (↓: lower is closer)", width=width, limits=(0.0, 1.03))
+
     def table(self) -> str:
         """One line per quantity, with its interval and its direction."""
-        rows = [("quantity", "value", "95 % interval", "largest", "closer is")]
+        rows = [("closeness in distribution", "value", "95% interval", "largest")]
         for name, value, interval, largest, closer in self.quantities:
             most = "" if largest is None else f"{largest:.4g}"
-            rows.append((name, f"{value:.4g}", interval_text(interval), most, closer))
-        return aligned(rows, left=(0, 4))
+            rows.append((f"{name} {'↑' if closer == 'higher' else '↓'}", f"{value:.4g}", interval_text(interval), most))
+        return f"{aligned(rows)}\n{ARROWS}"
 
 
 def _common_classes(readouts: tuple[Readout, Readout], words: Family) -> int:
@@ -420,7 +434,7 @@ class LogOdds:
     def figures(self, counts: Array) -> tuple[Array, Array, Array]:
         """The standard deviation and mean of the difference, and the standardised distance, class by class.
 
-        ``counts`` says how often each unit is taken.
+        ``counts`` is the multiplicity of each unit.
         """
         n = float(counts @ self.counts)
         a, b, d, aa, bb, dd, ab = (counts @ self.sums.reshape(len(counts), -1)).reshape(7, -1) / n
@@ -434,7 +448,7 @@ class LogOdds:
 def representation_distances(
     pair: Pair, labels: Array | None, intervals: bool, rng: np.random.Generator, report: Progress
 ) -> RepresentationDistances | None:
-    """The distances of paired features, with intervals where these can be had; None where a side does not vary."""
+    """The distances of paired features, with intervals where possible; None where a side does not vary."""
     widths = pair.x.shape[1], pair.y.shape[1]
     cells = widths[0] ** 2 + widths[0] * widths[1] + widths[1] ** 2
     require_memory(*widths, 1)
@@ -475,7 +489,7 @@ def _without(parts: Sequence[Moments], block: int) -> Array | None:
 
 
 def svd_distance(moments: Moments) -> float:
-    """One minus the mean correlation of the PLS-SVD variates; not blind to linear maps, unlike CCA."""
+    """One minus the mean correlation of the PLS-SVD variates; not invariant to linear maps, unlike CCA."""
     left, values, right = np.linalg.svd(moments.xy, full_matrices=False)
     kept = values > values[0] * 1e-12 if values[0] > 0 else np.zeros(len(values), dtype=bool)
     kept[0] = True
@@ -504,5 +518,5 @@ def _jackknifed(
 
 
 def blocks_of(n: int, labels: Array | None, most: int, rng: np.random.Generator) -> Array:
-    """The block of each row that intervals leave out together, at most so many."""
+    """The jackknife block of each row, at most ``most`` blocks."""
     return assign_blocks(n, labels, rng, min(most, BLOCKS if labels is None else MOST_GROUP_BLOCKS))

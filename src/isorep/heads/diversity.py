@@ -1,11 +1,11 @@
-r"""``isorep.heads.diversity``: does the theorem on linear identifiability apply to a head, and by what margin?
+r"""``isorep.heads.diversity``: the diversity condition of linear identifiability for a head, and its margin.
 
 The best-conditioned matrix of differences :math:`L=[g(y_A^{(i)})-g(y_B^{(i)})]` that a head allows.
 
-The theorem asks for :math:`M` pairs of classes whose differences are independent; how well the map is determined
-depends on the condition number :math:`\kappa(L)` of the pairs that are taken. Pivoted QR of the centred head picks
-classes; pairs are then exchanged one by one: the direction :math:`u` of the smallest singular value is served
-best by the two classes at the ends of :math:`Gu`, and a swap of column :math:`i` for a difference :math:`c` changes
+The theorem requires :math:`M` pairs of classes whose differences are independent; how well the map is determined
+depends on the condition number :math:`\kappa(L)` of the chosen pairs. Pivoted QR of the centred head picks classes;
+pairs are then exchanged one by one: the two classes at the ends of :math:`Gu` extend the direction :math:`u` of the
+smallest singular value most, and a swap of column :math:`i` for a difference :math:`c` changes
 
 .. math:: \|L^{-1}\|_F^2\to\|L^{-1}\|_F^2-2\frac{(Wz)_i}{z_i}+W_{ii}\frac{1+\|z\|^2}{z_i^2},
           \qquad z=L^{-1}c,\quad W=L^{-1}L^{-\top},
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy import linalg
@@ -26,23 +26,27 @@ from ..errors import InputError
 from ..moments import require_memory
 from ..representation import Array, Matrix
 from ..results import aligned
-from ..rows import block_rows, equal_rows, map_blocks, one_blas_thread, read_rows
+from ..rows import block_rows, equal_rows, map_blocks, read_rows
 from ..storage import loaded
+from ..threads import one_blas_thread
 from .families import FAMILIES, Family, Support, family_named, support_of
 from .inputs import Head, open_head
 from .result import HeadResult, Parts, condition_text
 from .spectrum import Spectrum, spectrum
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 NEARLY = 1e4  # a condition number from which a head that passes is said to fail nearly
 _SHOWN = 512  # singular values and pairs that a result keeps
-_SHORTLIST = 4  # classes a dimension that pairs are made of
+_SHORTLIST = 4  # classes per dimension that pairs are made of
 _ENDS = 8  # classes at each end of a direction that are tried with each other
-_TRIALS = 4  # most trials of an exchange, a dimension
+_TRIALS = 4  # most trials of an exchange, per dimension
 _MISSES = 24  # trials in a row that find nothing before the search ends
 _WORK = 4e10  # floating-point operations that exchanges may take: some seconds on one core
-_REFRESH = 64  # exchanges after which the inverse is taken anew, against rounding
+_REFRESH = 64  # exchanges after which the inverse is recomputed, against rounding
 _SPANNED = 0.25  # squared length, whitened, from which on a direction counts as spanned by the shortlist
-_SINGULAR = 1e15  # a condition number from which on float64 knows no inverse
+_SINGULAR = 1e15  # condition number above which float64 has no inverse
 _GAIN = 2e-4  # share by which a swap must lower the condition to count
 
 
@@ -57,7 +61,7 @@ def diversity(
     sets: Any = None,
     name: str = "head",
 ) -> Diversity:
-    r"""Does the diversity condition of Roeder et al. (2021) hold for a head, and by what margin?
+    r"""Check the diversity condition of Roeder et al. (2021) for a head, with its margin.
 
     In :math:`p(y|x)\propto\exp(f(x)^\top g(y)+b(y))` two models with the same distribution have features that are
     linear images of each other if :math:`M` differences :math:`g(y_A)-g(y_B)` are linearly independent. All differences
@@ -65,34 +69,33 @@ def diversity(
 
     .. math:: \operatorname{rank}G_c=M,\qquad\text{which needs}\qquad K\ge M+1 \text{ distinct classes},
 
-    and :math:`\kappa(G_c)` and :math:`\kappa(L)` of the best :math:`M` differences say how nearly it fails. The second
-    condition is on the features: without biases :math:`f(x)` must span the space as it is, with biases about its mean.
+    and :math:`\kappa(G_c)` and :math:`\kappa(L)` of the best :math:`M` differences measure its margin. The second
+    condition is on the features: without biases :math:`f(x)` must span the space, with biases about its mean.
 
-    Other families ask the same of their sufficient statistics, on outcomes of positive probability: minimality. The
-    rows of K labels (``bernoulli``) or of K means (``gaussian``) have to span the space as they are, which needs
+    For other families the same condition holds for their sufficient statistics, on outcomes of positive probability:
+    minimality. The rows of K labels (``bernoulli``) or of K means (``gaussian``) must span the space, which needs
     :math:`K\ge M`; ``contrastive`` candidates count by differences within the sets that are drawn together.
 
     Parameters
     ----------
     G : (K, M) array, Representation or path
-        The embeddings of the classes, one row per class (or label, output, candidate). Rows are taken as they are,
-        never sampled.
+        The head: the embeddings of the classes, one row per class (or label, output, candidate). All rows are used.
     weights : (K,) array, optional
         Class frequencies, as counts or shares. Classes that never occur are left out, and the covariance
-        :math:`\operatorname{Cov}_{y\sim p(y)}g(y)` is taken with these weights. For ``bernoulli`` how often each label
-        is 1, from 0 to 1: labels count by p(1 - p). For ``gaussian`` the precision of each output.
+        :math:`\operatorname{Cov}_{y\sim p(y)}g(y)` is computed with these weights. For ``bernoulli`` the frequency of
+        each label, from 0 to 1: labels count by p(1 - p). For ``gaussian`` the precision of each output.
     bias : (K,) array, optional
-        Only whether there is one matters here: it decides which condition the features have to meet.
+        Biases; only their presence matters here: it decides which condition the features have to meet.
     features : (n, M) array, Representation or path, optional
         Features of data, read in blocks: their rank about the mean and about zero, and the effective dimension.
     family : {"softmax", "contrastive", "bernoulli", "gaussian"}
-        The distribution of outcomes. ``bernoulli`` is a head of K independent yes-or-no labels, ``gaussian`` one of K
+        Distribution of outcomes; default softmax. ``bernoulli`` has K independent yes-or-no labels, ``gaussian`` K
         means with noise that does not depend on the input; see :mod:`isorep.heads.families`.
     sets : sequence of integer arrays, optional
-        For ``softmax`` and ``contrastive``: the places of classes that compete in one softmax, such as sampled
-        candidate sets or the classes of one of several tasks. By default all of them do.
+        For ``softmax`` and ``contrastive``: the indices of classes that compete in one softmax, such as sampled
+        candidate sets or the classes of one of several tasks. Default: all classes compete.
     name : str
-        What to call the head.
+        Name of the head.
 
     Returns
     -------
@@ -147,10 +150,10 @@ class Pairs:
 class ClassDiversity:
     """The classes that occur: how many, how many differ, and the rank and condition of their centred embeddings.
 
-    Classes stand for the labels, outputs or candidates of other families. ``needed`` is how many distinct ones the
-    theorem needs at the least, ``sets`` into how many sets that are never compared they fall, and ``drawn``
-    whether sets were given. ``spectrum`` holds standard deviations along principal axes, ``participation`` how many of
-    them carry the variance.
+    "Classes" includes the labels, outputs or candidates of other families. ``needed`` is the smallest number of
+    distinct ones for the theorem, ``sets`` the number of sets that are never compared with each other, and ``drawn``
+    whether sets were given. ``spectrum`` holds standard deviations along principal axes, ``participation`` the number
+    of axes that carry the variance.
     """
 
     stored: int
@@ -169,7 +172,7 @@ class ClassDiversity:
 
     @property
     def enough(self) -> bool:
-        """Whether there are as many distinct classes as the theorem needs at the least."""
+        """Whether there are at least as many distinct classes as the theorem needs."""
         return self.distinct >= self.needed
 
     @property
@@ -182,8 +185,8 @@ class ClassDiversity:
 class FeatureDiversity:
     """The features of data: rank and condition about their mean and about zero.
 
-    ``effective_dimension`` is the rank of what the classes' differences see of the features, ``seen_share`` the share
-    of the features' variance that lies there.
+    ``effective_dimension`` is the rank of the features projected onto the span of the classes' differences,
+    ``seen_share`` the share of the features' variance in that span.
     """
 
     name: str
@@ -211,12 +214,12 @@ class Diversity(HeadResult):
     name : str
     classes : ClassDiversity
     weighted_rank, weighted_condition, weighted_spectrum
-        Of the covariance with class frequencies; None without weights. Standard deviations along principal axes.
+        Rank, condition and standard deviations of the covariance with class frequencies; None without weights.
     features : FeatureDiversity or None
     biased : bool
         Whether the head has biases, so that features have to vary about their mean.
     dtype : str
-        As stored; directions below its rounding do not count.
+        Dtype as stored; directions below its rounding do not count.
     family : str
     """
 
@@ -261,7 +264,7 @@ class Diversity(HeadResult):
 
     @property
     def verdict(self) -> str:
-        """One sentence: whether the theorem applies, and how nearly it fails."""
+        """One sentence: whether the theorem applies, and its margin."""
         classes, words = self.classes, self.words
         one = classes.distinct == 1
         count = f"one distinct {words.row}" if one else f"{classes.distinct} distinct {words.rows}"
@@ -298,7 +301,7 @@ class Diversity(HeadResult):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What to keep in mind."""
+        """Limits of these numbers, as sentences."""
         classes, words, said = self.classes, self.words, list[str]()
         if classes.used < classes.stored:
             why = "always or never occur" if self.family == "bernoulli" else "have no weight"
@@ -309,8 +312,8 @@ class Diversity(HeadResult):
             said.append(f"{classes.used - classes.distinct} of {classes.used} {words.rows} {alike}")
         if classes.diverse and classes.used == classes.distinct == classes.needed:
             said.append(
-                f"{classes.distinct} {words.rows} are as few as {classes.width} dimensions allow: any two such heads "
-                "are related by an invertible map, so that heads alone can show no disagreement"
+                f"{classes.distinct} {words.rows} are the fewest that {classes.width} dimensions allow: any two such "
+                "heads are related by an invertible map, so heads alone cannot show disagreement"
             )
         if self.features is not None and self.features.rows <= self.features.width:
             said.append(f"{self.features.rows} rows of features cannot span {self.features.width} dimensions")
@@ -318,7 +321,7 @@ class Diversity(HeadResult):
 
     @property
     def quantities(self) -> list[tuple[str, str]]:
-        """Every number that there is: its name, and its value as text."""
+        """Name and text of every quantity."""
         classes, features, words = self.classes, self.features, self.words
         told = [
             (f"distinct {words.rows}", f"{classes.distinct} (at least {classes.needed} needed)"),
@@ -340,8 +343,20 @@ class Diversity(HeadResult):
             ]
         return told
 
+    def plot_components(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """Standard deviations of the classes' embeddings along their principal axes: those at 0 are not spanned.
+
+        ``ax`` is where to draw, by default a new pyplot figure of one column (3.35 inches) or two ("double").
+        """
+        from ..report.plots import columns
+
+        spectrum = self.classes.spectrum
+        names = [str(place + 1) for place in range(len(spectrum))]
+        label, across = "standard deviation", f"principal axis of {self.name}"
+        return columns(ax, spectrum, label, across, names=names, limits=(0.0, None), width=width)
+
     def table(self) -> str:
-        """One line a quantity."""
+        """One line per quantity."""
         return aligned([(self.name, ""), *self.quantities], left=(0, 1))
 
 
@@ -371,7 +386,7 @@ def _classes(head: Head, of_classes: Spectrum, stored: int, support: Support) ->
 
 
 def _features(given: Any, head: Head, of_classes: Spectrum) -> FeatureDiversity:
-    """The second condition, and the dimension that classes can see of the features."""
+    """The condition on the features, and their dimension in the span of the classes' differences."""
     data = loaded(given, "features")
     name = data.name or "features"
     head.require_width(data.values, name)
@@ -452,7 +467,7 @@ def _shortlist(values: Matrix, spectrum: Spectrum) -> Array:
     """The distinct classes that pairs are made of: all, or those of large leverage with one near the middle.
 
     Differences span the space if the rows :math:`(z,1)` do, with :math:`z` whitened. Where those of large leverage do
-    not, because many of them are nearly alike, the farthest from their span follow. Some row is at least 1 away in any
+    not, because many of them are nearly equal, the farthest from their span follow. Some row is at least 1 away in any
     direction that is missing, since the mean square over all rows is 1 in each: every round adds a dimension.
     """
     distinct = np.sort(np.unique(equal_rows(values), return_index=True)[1])
@@ -497,7 +512,7 @@ def _exchange(rows: Array, pairs: Array) -> tuple[Array, int]:
     direction, missed, done = np.ones(rank), 0, 0
     a_trial = 4.0 * rank * (len(rows) + rank * (2 + _ENDS**2))
     for _ in range(int(min(_TRIALS * rank + 32, _WORK / a_trial))):
-        # Once the weakest direction cannot be served better, others are tried: at random, the weaker the likelier.
+        # Once the weakest direction cannot be improved, others are tried at random, weaker ones more often.
         direction = _weakest(gram, direction) if missed == 0 else gram @ rng.normal(size=rank)
         swap = _best_swap(rows, columns, inverse, gram, direction @ inverse)
         if swap is None:

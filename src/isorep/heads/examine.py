@@ -1,4 +1,4 @@
-"""``isorep.heads.examine``: everything that one head, or two with their features, can be asked.
+"""``isorep.heads.examine``: all analyses of one head, or of two heads with their features.
 
 Diversity of each head, the map between two, closeness in distribution.
 """
@@ -10,9 +10,10 @@ from typing import Any
 
 from ..errors import InputError
 from ..representation import Representation, reading_notes
-from ..rows import Progress, one_blas_thread
+from ..rows import Progress
 from ..settings import check_counts, check_seed, check_tolerance
 from ..storage import loaded
+from ..threads import one_blas_thread
 from .closeness import Closeness, closeness
 from .diversity import Diversity, diversity
 from .head_map import HeadMap, head_map
@@ -41,16 +42,16 @@ def examine(
     sets: Any = None,
     progress: Progress | None = None,
 ) -> Heads:
-    """The diversity of one head or two, the map that two heads predict, and closeness in distribution.
+    """Examine one head or two: diversity, the map that two heads predict, and closeness in distribution.
 
     Parameters
     ----------
     head, other : (K, M) arrays, Representations or paths
         One head; or two heads of the same classes, the source and the target of the map.
     bias, other_bias : (K,) arrays, optional
-        Of the two heads.
+        Biases of the two heads.
     weights : (K,) array, optional
-        Class frequencies; of other families as for :func:`diversity`.
+        Class frequencies; for other families as in :func:`diversity`.
     features, other_features : (n, M) arrays, Representations or paths, optional
         Features of the same inputs under the two models.
     groups, join, reference, folds, intervals, tolerance, random_state, family, sets, progress
@@ -152,16 +153,16 @@ LIMITS = {
 
 @dataclass(frozen=True, eq=False)
 class Heads(HeadResult):
-    """What was found about one head, or about two heads of the same classes.
+    """Results for one head, or for two heads of the same classes.
 
     Attributes
     ----------
     heads : tuple of Diversity
-        One a head.
+        Diversity of each head.
     head_map : HeadMap or None
-        Of two heads.
+        The map between two heads.
     closeness : Closeness or None
-        Of two heads with paired features.
+        Closeness of two heads with paired features.
     settings : dict
     """
 
@@ -172,7 +173,7 @@ class Heads(HeadResult):
 
     @property
     def holds(self) -> bool:
-        """Whether the theorem applies to every head, and the heads' map is borne out where there are features."""
+        """Whether the theorem applies to every head, and features, where given, confirm the heads' map."""
         borne_out = self.head_map is None or self.head_map.agrees is not False
         return borne_out and all(each.applies for each in self.heads)
 
@@ -183,7 +184,7 @@ class Heads(HeadResult):
 
     @property
     def verdict(self) -> str:
-        """The sentence that answers what was asked: on the map with paired features, otherwise on diversity."""
+        """One sentence: on the map with paired features, otherwise on diversity."""
         failing = next((each for each in self.heads if not each.applies), self.heads[0])
         if self.head_map is None or (self.head_map.regression is None and not failing.applies):
             return failing.verdict
@@ -191,7 +192,7 @@ class Heads(HeadResult):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What to keep in mind."""
+        """Limits of these numbers, as sentences."""
         said: list[str] = list(self.settings.get("reading", ()))
         for part in self.parts.listed:
             named = f"{part.name}: " if isinstance(part, Diversity) and len(self.heads) > 1 else ""

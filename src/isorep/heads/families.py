@@ -1,4 +1,4 @@
-r"""Exponential families of heads: softmax, Bernoulli, Gaussian and contrastive, and what each asks to be diverse.
+r"""Exponential families of heads: softmax, Bernoulli, Gaussian and contrastive, with their diversity conditions.
 
 All heads here are :math:`p(y|x)\propto h(y)\exp(f(x)^\top t(y))`, with features as natural parameters and sufficient
 statistics :math:`t(y)` (Roeder et al. 2021; Eq. 1 of Nelson et al. 2026). Equal distributions give equal
@@ -34,10 +34,10 @@ from .spectrum import Spectrum, spectrum
 
 @dataclass(frozen=True)
 class Family:
-    """The words of a family, and whether rows count by their differences alone.
+    """A family: its terms, and whether only differences of rows count.
 
-    ``spanning`` are the statistics that have to span the space, ``weighing`` what weights are, ``figure`` and ``unit``
-    what takes the place of log-odds.
+    ``spanning`` are the statistics that have to span the space, ``weighing`` the meaning of weights, ``figure`` and
+    ``unit`` what replaces log-odds.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Support:
 
     @property
     def spare(self) -> int:
-        """How many rows give no dimension, because each set of compared rows has one too many."""
+        """The number of rows that add no dimension: one per set of compared rows."""
         if not self.family.centred:
             return 0
         return 1 if self.sets is None else int(self.sets.max(initial=-1)) + 1
@@ -141,7 +141,7 @@ class Support:
 
         rows = head.rows()
         made = np.stack([centred(column) for column in rows.T], axis=1)
-        # What an offset leaves of the rounding of stored numbers is no direction.
+        # Rounding of stored numbers with a large offset is not a direction.
         rounding = rounding_of(head.values)
         made[:, np.abs(made).max(axis=0) <= rounding * np.abs(rows).max(axis=0)] = 0.0
         bias = None if head.bias is None else centred(head.bias)

@@ -1,9 +1,9 @@
 r"""``isorep.heads.head_map``: the map between two models' features that their heads alone predict.
 
-Products of two class-centred heads, in one pass over their rows, however many classes there are.
+Products of two class-centred heads, in one pass over their rows, for any number of classes.
 
-Each head is taken in its principal axes at unit variance, :math:`W=\sqrt{p}\,G_cV/s`, whose columns are orthonormal but
-for rounding. :math:`T=W^\top W` puts right what is left of it, so that the pseudo-inverse
+Each head is expressed in its principal axes at unit variance, :math:`W=\sqrt{p}\,G_cV/s`, whose columns are orthonormal
+up to rounding. :math:`T=W^\top W` corrects for that rounding, so that the pseudo-inverse
 :math:`G_c^+=V s^{-1}T^{-1}W^\top` does not square the condition number.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy import linalg
@@ -23,13 +23,17 @@ from ..moments import require_memory
 from ..representation import Array, as_representation
 from ..resampling import Interval
 from ..results import aligned
-from ..rows import Crew, Progress, block_rows, blocks, no_progress, one_blas_thread, read_rows
+from ..rows import Progress, block_rows, blocks, no_progress, read_rows
 from ..settings import check_counts, check_seed, check_tolerance
+from ..threads import Crew, one_blas_thread
 from .families import FAMILIES, Family, family_named, support_of
 from .inputs import Head, open_heads, open_rows
 from .regression import HeadPrediction, Plane, Regression, compare_with_regression
 from .result import HeadResult, Parts, condition_text, few_units, interval_text
 from .spectrum import Spectrum
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MEANINGFUL = 0.5  # share of variance that the regression must explain for a comparison of maps to mean anything
 ANGLES_SHOWN = 512
@@ -55,47 +59,47 @@ def head_map(
     sets: Any = None,
     progress: Progress | None = None,
 ) -> HeadMap:
-    r"""The map from source to target features that two heads predict, beside the one that a regression finds.
+    r"""Compute the map from source to target features that two heads predict, and compare it with a regression.
 
     Models with the same distribution have equal log-odds, :math:`G'_cf'(x)+b'_c=G^*_cf^*(x)+b^*_c` with class-centred
     heads and biases. So the target's features are
 
     .. math:: f'=A_{\mathrm{head}}f^*+a,\qquad A_{\mathrm{head}}=G_c'^{+}G^*_c,\quad a=G_c'^{+}(b^*_c-b'_c),
 
-    as far as the target's classes tell them apart: no pair of features is used. Where there are at most as many
-    classes as dimensions plus one, any two heads give such a map, and heads alone show no disagreement.
+    in the span of the target's class differences; no paired features are used. With at most as many classes as
+    dimensions plus one, any two heads give such a map, and heads alone cannot show disagreement.
 
-    With paired features the map is set beside least squares, held out: both restricted to what each head's classes see
-    (Marconato et al. 2025), so that widths may differ and heads may be rank-deficient. The regression then predicts the
-    target's head, :math:`g'(y)-g'(y_0)=A^{-\top}(g^*(y)-g^*(y_0))`.
+    With paired features the map is compared with held-out least squares, both restricted to the span of each head's
+    class differences (Marconato et al. 2025), so that widths may differ and heads may be rank-deficient. The regression
+    then predicts the target's head, :math:`g'(y)-g'(y_0)=A^{-\top}(g^*(y)-g^*(y_0))`.
 
     Parameters
     ----------
     G_source, G_target : (K, M) arrays, Representations or paths
         The embeddings of the same K classes in the same order; widths may differ.
     source_bias, target_bias : (K,) arrays, optional
-        They make the map affine.
+        Biases; they make the map affine.
     weights : (K,) array, optional
-        Class frequencies: the pseudo-inverse weights log-odds by them, and classes without weight are left out. Of
+        Class frequencies: the pseudo-inverse weights log-odds by them, and classes without weight are left out. For
         other families as in :func:`diversity`.
     features, other_features : (n, M) arrays, Representations or paths, optional
         Features of the same inputs under the source and the target model.
     groups : (n,) array, optional
-        Rows that belong together are held out, and left out, together.
+        Group per row; rows of a group are held out together, and left out together for intervals.
     join : bool
-        Keep the rows of paired features that both have, by their ids.
+        Keep the rows of paired features that both have, by row id. Default: no.
     folds, random_state
-        Of the regression's held-out errors and the intervals.
+        Number of folds of the regression, and seed of folds and intervals.
     intervals : bool
-        Whether intervals are taken: of mean errors, by leaving out a block of rows (or of groups) at a time. They
-        account for the regressions that other rows would give, as those of :func:`isorep.compare` do.
+        Compute intervals of mean errors, by a jackknife over blocks of rows (or of groups). They account for sampling
+        of the rows that the regression is fitted to, as those of :func:`isorep.compare` do. Default: yes.
     tolerance : float
-        In diameters: by how much the head map's error may exceed the regression's to agree with it.
+        Largest excess of the head map's error over the regression's, in diameters, at which the two agree.
     family, sets
-        As in :func:`diversity`. Labels and means are equal as they are, :math:`G'f'+b'=G^*f^*+b^*`, so that nothing is
+        As in :func:`diversity`. Labels and means are equal without centring, :math:`G'f'+b'=G^*f^*+b^*`, so nothing is
         centred; candidates are centred within the sets that are drawn together.
     progress : callable, optional
-        Called with a stage's name, the steps done and the steps in all.
+        Called with the name of the stage, the number of steps done and the total.
 
     Returns
     -------
@@ -190,13 +194,13 @@ class HeadMap(HeadResult):
         The transpose of the map: rows of source features are mapped as ``X @ coef + intercept``.
     intercept : (M_t,) array
     ranks : tuple of int
-        Of the two centred heads.
+        Ranks of the two centred heads.
     angles : tuple of float
         Principal angles between the columns of the two centred heads, in radians; all 0 for equal distributions.
     unexpressed : float
         The share of the source's centred head that lies outside the columns of the target's.
     spare : int
-        Of so many classes the others give a dimension of log-odds each: the number of sets, and 0 for labels and means.
+        The number of classes that add no dimension of log-odds: the number of sets, or 0 for labels and means.
     rank_tolerances : tuple of float
         Singular values below this share of the largest count as zero in the pseudo-inverse, by the stored dtype.
     regression : Regression or None
@@ -230,12 +234,12 @@ class HeadMap(HeadResult):
 
     @property
     def forced_angles(self) -> int:
-        """How many principal angles are zero whatever the heads: two subspaces of too small a space must meet."""
+        """The number of principal angles that are zero for any heads, because two large subspaces intersect."""
         return min(max(sum(self.ranks) - self.dimensions, 0), *self.ranks)
 
     @property
     def dimensions(self) -> int:
-        """Of the space of log-odds, logits or means that the heads' columns lie in."""
+        """Dimension of the space of log-odds, logits or means that contains the heads' columns."""
         return self.classes - self.spare
 
     @property
@@ -245,7 +249,7 @@ class HeadMap(HeadResult):
 
     @property
     def vacuous(self) -> bool:
-        """Whether heads alone can show no disagreement."""
+        """Whether heads alone cannot show disagreement."""
         return self.forced_angles == min(self.ranks)
 
     @property
@@ -268,26 +272,31 @@ class HeadMap(HeadResult):
 
     @property
     def verdict(self) -> str:
-        """One sentence: what the heads predict, and whether features bear it out."""
+        """One sentence: what the heads predict, and whether features confirm it."""
         if self.regression is None:
             return self._verdict_of_weights()
         both = self.regression
+        whole = all(rank == width for rank, width in zip(self.ranks, self.widths, strict=True))
+        features = "the features" if whole else "what the heads see of the features"
+        target, share = "the target", ""
+        if self.ranks[1] < self.widths[1]:
+            target, share = "what its head sees of the target", f" ({both.seen_shares[1]:.1%} of its variance)"
         numbers = (
-            f"held out, the map that the heads predict explains {_part(both.head.r2)} of the target and least squares "
-            f"{_part(both.regression.r2)} (mean errors {both.head.error.mean:.4f} and "
+            f"held out, the map that the heads predict explains {_part(both.head.r2)} of {target}{share} and least "
+            f"squares {_part(both.regression.r2)} (mean errors {both.head.error.mean:.4f} and "
             f"{both.regression.error.mean:.4f} diameters)"
         )
         if both.regression.r2 < MEANINGFUL:
-            return f"No linear map explains half of the target, so there is little for heads to predict: {numbers}."
+            return f"No linear map explains half of {target}, so there is little for heads to predict: {numbers}."
         if self.agrees:
-            return f"The heads predict the map between the features: {numbers}."
+            return f"The heads predict the map between {features}: {numbers}."
         return f"The heads predict {_part(both.share or 0.0)} of what a linear map can explain: {numbers}."
 
     def _verdict_of_weights(self) -> str:
         if self.vacuous:
             return (
-                f"Vacuous: {self.classes} {self.words.rows} leave {self.dimensions} dimensions for heads of rank "
-                f"{self.ranks[0]} and {self.ranks[1]}, so any two heads give such a map; only paired "
+                f"Vacuous: {self.classes} {self.words.rows} give {self.dimensions} dimensions for heads of rank "
+                f"{self.ranks[0]} and {self.ranks[1]}, so any two heads are related by such a map. Only paired "
                 "features can confirm it."
             )
         widest = math.degrees(max(self.angles, default=0.0))
@@ -298,17 +307,17 @@ class HeadMap(HeadResult):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What to keep in mind."""
+        """Limits of these numbers, as sentences."""
         said = [self.settings["joined"]] if self.settings.get("joined") else []
         if self.vacuous and self.regression is not None:
             said.append(
-                f"{self.classes} {self.words.rows} leave no room for heads of rank {self.ranks[0]} and "
-                f"{self.ranks[1]} to differ: the weights alone test nothing, the comparison with the regression does"
+                f"{self.classes} {self.words.rows} do not allow heads of rank {self.ranks[0]} and {self.ranks[1]} to "
+                "differ: the weights alone test nothing; use the comparison with the regression"
             )
         for name, rank, width in zip(self.names, self.ranks, self.widths, strict=True):
             if rank < width:
                 said.append(
-                    f"{name} has rank {rank} of {width}: the map and the regression are restricted to what it sees"
+                    f"{name} has rank {rank} of {width}: the map and the regression are restricted to its row space"
                 )
         if self.regression is not None and self.settings["intervals"]:
             said += few_units(self.regression.rows, self.settings["groups"])
@@ -316,7 +325,7 @@ class HeadMap(HeadResult):
 
     @property
     def quantities(self) -> list[tuple[str, str, Interval | None]]:
-        """Every number that there is: its name, its value as text, and its interval."""
+        """Name, text and interval of every quantity."""
         told: list[tuple[str, str, Interval | None]] = [
             (self.words.rows, str(self.classes), None),
             ("ranks of the heads", "{} and {} of {} and {}".format(*self.ranks, *self.widths), None),
@@ -346,9 +355,31 @@ class HeadMap(HeadResult):
             told.append(("condition of the regression", condition_text(prediction.condition), None))
         return told
 
+    @property
+    def drawn(self) -> bool:
+        """Whether errors were measured."""
+        return self.regression is not None
+
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The error of the map that the heads predict beside that of a regression on paired features, held out.
+
+        ``ax`` is where to draw, by default a new pyplot figure of one column (3.35 inches) or two ("double").
+        """
+        from ..report.plots import Mark, dots, span
+
+        both = self.regression
+        if both is None:
+            raise InputError("there are no errors to draw: they need paired features")
+        named = {"predicted by the heads": both.head, "regression": both.regression}
+        marks = [Mark(name, each.error.mean, span(each.interval)) for name, each in named.items()]
+        return dots(ax, marks, "mean error (diameters)", width=width, value_name="error")
+
     def table(self) -> str:
         """One line a quantity."""
-        return aligned([(name, value, interval_text(interval)) for name, value, interval in self.quantities])
+        rows = [("map between the heads", "value (95% interval)")]
+        for name, value, interval in self.quantities:
+            rows.append((name, value if interval is None else f"{value} ({interval_text(interval)})"))
+        return aligned(rows, left=(0, 1))
 
     def part(self) -> dict[str, Any]:
         """Plain data, as one part of a result; the matrix itself stays out, and so do angles beyond some hundreds."""
@@ -356,7 +387,7 @@ class HeadMap(HeadResult):
 
 
 def _part(share: float) -> str:
-    """A share of variance in words; an error above the variance explains nothing, however far above it is."""
+    """A share of variance in words; a negative R² counts as nothing explained."""
     return f"{share:.1%}" if share > 0 else "nothing"
 
 

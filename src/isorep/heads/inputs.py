@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..pairs import Pair, open_pair
-from ..representation import Array, Matrix, Representation
+from ..representation import Array, Matrix, Representation, told_apart
 from ..rows import read_rows, refuse_non_finite, select
 from ..storage import loaded
 
@@ -27,7 +27,7 @@ _TIED = (
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    r"""A head :math:`G`: one row :math:`g(y)` a class, and the biases :math:`b(y)` where there are any."""
+    r"""A head :math:`G`: one row :math:`g(y)` per class, and the biases :math:`b(y)` where there are any."""
 
     values: Matrix
     bias: Array | None
@@ -36,16 +36,16 @@ class Head:
 
     @property
     def classes(self) -> int:
-        """How many rows."""
+        """The number of rows."""
         return int(self.values.shape[0])
 
     @property
     def width(self) -> int:
-        """How many columns."""
+        """The number of columns."""
         return int(self.values.shape[1])
 
     def label(self, index: int) -> str:
-        """What a class is called: its id, or its index."""
+        """The name of a class: its id, or its index."""
         return str(index if self.ids is None else self.ids[index])
 
     @property
@@ -70,7 +70,7 @@ class Head:
 
 
 def open_head(data: Any, bias: Any, name: str) -> Head:
-    """A head as given: an array, a Representation or a path, with a bias a class."""
+    """A head from an array, a Representation or a path, with one bias per class."""
     given = read_head(data, name)
     called = given.name or name
     refuse_non_finite(given.values, called)
@@ -78,7 +78,7 @@ def open_head(data: Any, bias: Any, name: str) -> Head:
 
 
 def read_head(data: Any, name: str) -> Representation:
-    """Embeddings as given, not yet checked; a tied head that is asked for by its own name is told where it lies."""
+    """Embeddings as given, not yet checked; the error for a tied head names the tensor that holds it."""
     if hasattr(data, "weight") and hasattr(data, "state_dict"):
         raise InputError(f"{name} is a {type(data).__name__}: give its weight")
     if isinstance(data, str | Path):
@@ -95,8 +95,11 @@ def open_heads(source: Any, target: Any, source_bias: Any, target_bias: Any) -> 
     """Two heads of the same classes."""
     here, there = open_head(source, source_bias, "source head"), open_head(target, target_bias, "target head")
     if here.name == there.name:
-        named = ((here, "source"), (there, "target"))
-        here, there = (replace(head, name=f"{head.name} ({role})") for head, role in named)
+        origins = [each if isinstance(each, str | Path) else getattr(each, "origin", "") for each in (source, target)]
+        names = [f"{here.name} (source)", f"{here.name} (target)"]
+        if origins[0] != origins[1]:
+            names = told_apart([here.name, there.name], origins)
+        here, there = (replace(head, name=name) for head, name in zip((here, there), names, strict=True))
     if here.classes != there.classes:
         least = min(here.classes, there.classes)
         raise InputError(
@@ -128,7 +131,7 @@ def checked_vector(data: Any, n: int, name: str) -> Array | None:
         vector = vector.ravel()
     if vector.dtype.kind not in "fiu" or vector.ndim != 1 or len(vector) != n:
         held = f"{name} has shape {vector.shape} and holds {vector.dtype}"
-        raise InputError(f"{held} where one number a class is needed: ({n},)")
+        raise InputError(f"{held} where one number per class is needed: ({n},)")
     vector = vector.astype(np.float64)
     if not np.isfinite(vector).all():
         raise InputError(f"{name} is not finite at class {int(np.argmin(np.isfinite(vector)))}")
@@ -159,10 +162,10 @@ def _refuse_folder(text: str) -> None:
 
 
 def _plain(data: Any, name: str) -> Array:
-    """What was given as an array: tensors without their gradients, and numbers that a table holds as text."""
+    """The input as an array: tensors without their gradients, and numbers stored as text in a table."""
     if isinstance(data, Representation):
         data = data.values[:]
-    if hasattr(data, "detach"):  # a torch tensor; numpy knows no bfloat16
+    if hasattr(data, "detach"):  # a torch tensor; numpy has no bfloat16
         data = data.detach().cpu()
         data = data.float() if str(data.dtype) == "torch.bfloat16" else data
     try:

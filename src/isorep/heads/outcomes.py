@@ -18,7 +18,7 @@ from .families import Family
 from .inputs import Head, checked_vector
 
 ROW_QUANTITIES = {"kl": np.inf, "kl_reverse": np.inf, "total_variation": 1.0, "agreement": 1.0}
-"""What is said about each row, and the most that it can be."""
+"""The quantities of each row, and their largest possible values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ def _log_softmax(logits: Array) -> Array:
 
 
 def _row_figures(p: Array, q: Array) -> Array:
-    """Of each row the quantities in their order, and the spread of the difference over classes; from logarithms."""
+    """Quantities of each row in their order, and the spread of the difference over classes; from logarithms."""
     apart = p - q
     with np.errstate(under="ignore"):
         first, second = np.exp(p), np.exp(q)

@@ -29,6 +29,7 @@ DIVERSITY = {
     "features. For Gaussian outputs these are combinations of the rows of weights, so that the rows as they are decide "
     "it; their condition number says by what margin.",
 }
+LONGEST_HEADLINE = 12  # words
 CLOSENESS = {
     "softmax": "A small divergence bounds no distance of representations: what happens in classes of tiny probability "
     "hardly counts in it. The log-odds of every class count alike in the log-odds distance, and that one carries over.",
@@ -37,8 +38,9 @@ CLOSENESS = {
     "distance, and that one carries over.",
     "bernoulli": "A small divergence bounds no distance of representations: labels that are nearly certain hardly "
     "count in it. The logits of every label count alike in the log-odds distance, and that one carries over.",
-    "gaussian": "A small divergence bounds no distance of representations: outputs that hardly vary beside their noise "
-    "hardly count in it. The standardised distance of means does not depend on the noise, and that one carries over.",
+    "gaussian": "A small divergence bounds no distance of representations: outputs that hardly vary, compared with "
+    "their noise, hardly count in it. The standardised distance of means does not depend on the noise, and that one "
+    "carries over.",
 }
 JACKKNIFE = (
     "Intervals leave out a block of rows, or of whole groups, at a time and take everything again without it "
@@ -56,12 +58,11 @@ def page(result: HeadResult) -> Page:
     heads, head_map, closeness = result.parts
     names = [each.name for each in heads] or next(list(each.names) for each in (head_map, closeness) if each)
     title, verdict = " and ".join(names), result.verdict
-    sentence, colon, rest = verdict.partition(": ")
     return page_of(
         result,
         f"{title} · heads",
         f"What the heads of models identify: {title}",
-        Answer(f"{sentence}." if colon else sentence, rest[:1].upper() + rest[1:], result.holds),
+        Answer(_headline(result), verdict, result.holds),
         _tiles(result),
         (
             None if head_map is None else _map(head_map, verdict),
@@ -69,6 +70,17 @@ def page(result: HeadResult) -> Page:
             *(_head(each, number, verdict) for number, each in enumerate(heads, 1)),
         ),
     )
+
+
+def _headline(result: HeadResult) -> str:
+    """What the verdict says before its numbers, where that is short."""
+    head, colon, _ = result.verdict.partition(": ")
+    if colon and len(head.split()) <= LONGEST_HEADLINE:
+        return f"{head}."
+    head_map = result.parts[1]
+    if head_map is not None and head_map.regression is not None:
+        return "No linear map explains half of the target."
+    return "What the weights of the heads alone say."
 
 
 def _tiles(result: HeadResult) -> list[tuple[str, str, str]]:
@@ -138,7 +150,7 @@ def _spectrum(head: Diversity, number: int) -> Figure | None:
     return Figure(
         f"spectrum-{number}-figure",
         "Spread along principal axes",
-        "Standard deviations, relative to the largest. What is left at the right end is the theorem's margin.",
+        "Standard deviations, relative to the largest. The right end is the theorem's margin.",
         f"Spread along principal axes. {told}.",
         Lines(tuple(lines), ("principal axis", "share of the largest"), log=True, y_range=(least, 1.0)),
     )
@@ -148,7 +160,7 @@ def _spectrum(head: Diversity, number: int) -> Figure | None:
 
 
 def _closeness(result: Closeness, verdict: str) -> Section:
-    columns: Forms = {"quantity": str, "value": compact, "95 % interval": compact, "largest": compact, "closer is": str}
+    columns: Forms = {"quantity": str, "value": compact, "95% interval": compact, "largest": compact, "closer is": str}
     rows = [
         (name, value, Cell.between(interval, compact), largest, closer)
         for name, value, interval, largest, closer in result.quantities
@@ -191,7 +203,7 @@ def _map(result: HeadMap, verdict: str) -> Section:
         parts.append(_errors(result.regression))
     if result.figure is not None:
         parts.append(_planes(result.figure))
-    forms: Forms = {"quantity": str, "value": str, "95 % interval": fixed}
+    forms: Forms = {"quantity": str, "value": str, "95% interval": fixed}
     rows = [(name, value, Cell.between(interval, fixed)) for name, value, interval in result.quantities]
     parts.append(Table.of("map-numbers", "All numbers of the map", forms, rows))
     degrees = [(number, math.degrees(angle)) for number, angle in enumerate(result.angles[:ANGLES_SHOWN], 1)]
@@ -213,7 +225,7 @@ def _errors(both: Regression) -> Figure:
     return Figure(
         "errors-figure",
         "Errors of the two maps",
-        "Mean distance of mapped rows from their targets, with 95 % intervals.",
+        "Mean distance of mapped rows from their targets, with 95% intervals.",
         "; ".join(f"{row.name}: {row.labels[0]} diameters" for row in rows) + ".",
         Intervals(tuple(rows), "diameters of the target"),
     )

@@ -1,4 +1,4 @@
-"""Head map beside least squares on paired features, held out, and the target's head from the regression."""
+"""Head map compared with held-out least squares on paired features, and the target's head from the regression."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def compare_with_regression(
     random_state: int,
     report: Progress,
 ) -> tuple[Regression, HeadPrediction, Plane]:
-    """What paired features say about the map that heads predict, where the classes' differences see them."""
+    """Compare the heads' map with a regression on paired features, in the span of the classes' differences."""
     for values, head, name in zip((pair.x, pair.y), heads, pair.names, strict=True):
         head.require_width(values, name)
     sides = [spectrum(values, name) for values, name in zip((pair.x, pair.y), pair.names, strict=True)]
@@ -80,12 +80,12 @@ class FittedError:
 
 @dataclass(frozen=True)
 class Regression(Record):
-    """The head map beside the held-out regression, where both heads see the features.
+    """The head map compared with the held-out regression, in the spans of both heads' class differences.
 
     ``excess`` is an interval for the head map's mean error above the regression's, rows paired, in diameters;
     ``difference`` the root mean square distance of the two maps' predictions, and ``intercept_gap`` the head map's
-    error at the mean, both in RMS radii of the target. ``effective_dimensions`` and ``seen_shares`` say what the
-    classes see of source and target features.
+    error at the mean, both in RMS radii of the target. ``effective_dimensions`` and ``seen_shares`` are those of source
+    and target features in the spans of the classes' differences.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("share",)
@@ -128,7 +128,7 @@ class Prediction:
 class HeadPrediction:
     """The target's head predicted from the source's, by the inverse of the regression and by the reverse regression.
 
-    ``condition`` is that of the regression's matrix: what its inverse makes of noise.
+    ``condition`` is that of the regression's matrix: by how much its inverse can amplify noise.
     """
 
     inverse: Prediction
@@ -153,7 +153,7 @@ def _inside(mapped: AffineMap, bases: tuple[Array | None, ...]) -> AffineMap:
 def _errors(
     ladder: Ladder, inside: AffineMap, intervals: bool, rng: np.random.Generator, seen: dict[str, Any]
 ) -> Regression:
-    """Residuals of both maps: the head map has seen no row, the regression none of the row's fold."""
+    """Residuals of both maps: the head map uses no rows, the regression none of the row's fold."""
     pair, total = ladder.design.pair, ladder.moments.total
     whole = ladder.fitted["linear"].whole[0]
     fitted = ladder.residuals.rungs["linear"][0, 1]

@@ -14,8 +14,9 @@ import numpy as np
 from ..covariance import rank_tolerance, resolve_alone
 from ..moments import Moments, moments_alone
 from ..representation import Array, Matrix, rounding_of
-from ..rows import Crew, ProjectedRows, block_rows, blocks, map_blocks, read_rows
+from ..rows import ProjectedRows, block_rows, blocks, map_blocks, read_rows
 from ..similarity.frames import decompose_few_rows
+from ..threads import Crew
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,7 @@ class Spectrum:
 
     @property
     def rank(self) -> int:
-        """How many directions rise above the rounding of the data."""
+        """The number of directions above the rounding of the data."""
         return len(self.singular_values)
 
     @property
@@ -44,17 +45,17 @@ class Spectrum:
 
     @property
     def whitener(self) -> Array:
-        """What gives rows unit covariance in the principal axes."""
+        """The matrix that gives rows unit covariance in the principal axes."""
         return np.asarray(self.axes / self.singular_values)
 
     @property
     def resolution(self) -> float:
-        """The cosine that an axis may have with a direction it is orthogonal to, for rounding alone."""
+        """The cosine that rounding alone can give an axis with a direction orthogonal to it."""
         return max(rank_tolerance(self.rounding), 1e-9)
 
     @property
     def participation(self) -> float:
-        r"""How many directions carry the variance: :math:`(\sum\lambda_i)^2/\sum\lambda_i^2`."""
+        r"""Participation ratio: :math:`(\sum\lambda_i)^2/\sum\lambda_i^2`."""
         variances = self.singular_values**2
         return float(variances.sum() ** 2 / (variances**2).sum()) if self.rank else 0.0
 

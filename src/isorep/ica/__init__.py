@@ -1,6 +1,6 @@
-"""Whitening and independent component analysis as scikit-learn transformers, and which components come back.
+"""Whitening and independent component analysis as scikit-learn transformers, and reproducibility of components.
 
-Names load on first use (PEP 562): what the estimators do, in ``unmixing``, needs no scikit-learn.
+Names load on first use (PEP 562): the functions behind the estimators, in ``unmixing``, need no scikit-learn.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""Checkpoint of a fit: its state in a file, so that it can be interrupted and taken up again to the same answer.
+"""Checkpoint of a fit: its state in a file, so that an interrupted fit can resume with the same result.
 
-The file is safetensors: arrays and JSON, nothing to unpickle. It belongs to one fit of one data set: a fingerprint of
-the rows and the settings are kept in it, and anything else is refused.
+The file is safetensors: arrays and JSON, nothing to unpickle. It belongs to one fit of one data set: it stores a
+fingerprint of the rows and the settings, and is refused for any other fit.
 
-Arrays come back in C order. A fit must therefore hold them in C order as well: BLAS may round a product of the same
+Arrays are loaded in C order. A fit must therefore hold them in C order as well: BLAS may round a product of the same
 numbers differently in another order.
-
-What a fit has cost and reached so far, and where it can be taken up again.
 """
 
 from __future__ import annotations
@@ -23,12 +21,12 @@ from ..representation import Array
 from ..results import plain
 from .white import WhiteRows
 
-Report = Callable[[float, float, float], None]  # sweeps paid, contrast, share of the way still to go
+Report = Callable[[float, float, float], None]  # sweeps done, contrast, share of the work remaining
 
 
 @dataclass(frozen=True, eq=False)
 class FitState:
-    """A state to go on from."""
+    """A state from which a fit can resume."""
 
     stage: str
     arrays: dict[str, Array]
@@ -36,22 +34,22 @@ class FitState:
 
 
 class Keeper:
-    """Keeps nothing; the checkpoint of a file does."""
+    """Base class of checkpoints, which stores nothing."""
 
     def load(self) -> FitState | None:
-        """The state kept last, if any."""
+        """The last saved state, if any."""
         return None
 
     def due(self) -> bool:
-        """Whether it is time to keep a state again."""
+        """Whether it is time to save a state again."""
         return False
 
     def save(self, kept: FitState) -> None:
-        """Keep a state."""
+        """Save a state."""
 
 
 class Ledger:
-    """Sweeps paid for, the contrast reached by them, and whom to tell."""
+    """Number of sweeps, the contrast reached, and the progress callback."""
 
     def __init__(self, rows: WhiteRows, limit: float, report: Report | None = None) -> None:
         self.limit, self._report = limit, report
@@ -64,7 +62,7 @@ class Ledger:
         self.spent += rows.n * rows.width * directions / self._cells
 
     def note(self, contrast: float, left: float) -> None:
-        """Record the contrast, and the share of the way that is left: 1 at the start, 0 at the end."""
+        """Record the contrast and the share of the work remaining: 1 at the start, 0 at the end."""
         self.path.append((self.spent, contrast))
         if self._report:
             self._report(self.spent, contrast, left)
@@ -75,11 +73,11 @@ class Ledger:
         return self.spent >= self.limit
 
     def facts(self) -> dict[str, Any]:
-        """What a checkpoint has to hold."""
+        """The contents of a checkpoint."""
         return {"spent": self.spent, "path": self.path}
 
     def restore(self, facts: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Resume from a checkpoint."""
         self.spent, self.path = float(facts["spent"]), [(at, value) for at, value in facts["path"]]
 
 
@@ -116,5 +114,5 @@ class Checkpoint(Keeper):
         self._file.save({"stage": kept.stage, "facts": kept.facts}, tensors)
 
     def remove(self) -> None:
-        """The fit is done."""
+        """Remove the file after the fit."""
         self.path.unlink(missing_ok=True)

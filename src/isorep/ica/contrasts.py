@@ -1,7 +1,7 @@
-r"""Contrasts: functions whose mean over a component tells how far it is from Gaussian.
+r"""Contrasts: functions whose mean over a component measures its distance from Gaussian.
 
 For each, :math:`G`, its derivative :math:`g` and the sums a sweep needs are computed in place, in the dtype of the
-block; sums over rows are taken in short runs first and in float64 afterwards, so that float32 loses nothing.
+block; sums over rows are taken in short runs first and in float64 afterwards, so that float32 loses no precision.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Contrast:
     :math:`g'(y)` and of :math:`G(y)`. ``slopes`` returns :math:`g'(y)` itself. ``normal_value`` is
     :math:`\mathbb E\,G` of a standard normal variable, and ``noise`` the variance of :math:`g'(\nu)-g(\nu)\nu` that its
     sample variance does not explain: over the number of rows, that of a Gaussian component's curvature.
-    ``reach`` is how many times its root, and the root of the dimensions, the best directions of noise may get to.
+    ``reach`` bounds the curvature of the best directions of noise, in units of its root times that of the dimensions.
     """
 
     name: str
@@ -64,7 +64,7 @@ def _column_logs(values: Array) -> Array:
 
 
 def _runs(values: Array) -> tuple[Array, Array]:
-    """Rows as a stack of short runs, side by side, and those left over."""
+    """Rows as a stack of short runs, and the remaining rows."""
     each = len(values) // _RUN
     return values[: each * _RUN].reshape(_RUN, each, values.shape[1]), values[each * _RUN :]
 

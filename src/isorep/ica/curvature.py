@@ -1,4 +1,4 @@
-r"""Curvature of the contrast around a fit: how firmly the rows hold every plane of two components.
+r"""Curvature of the contrast around a fit: how well the rows determine every plane of two components.
 
 In the plane of components :math:`i,j` the second variation of :math:`\sum_jc_j\,\mathbb E\,G(y_j)` is the mean over
 rows of
@@ -17,24 +17,25 @@ import numpy as np
 from scipy import linalg
 
 from ..representation import Array, Matrix
-from ..rows import Crew, block_rows, blocks, read_rows
+from ..rows import block_rows, blocks, read_rows
+from ..threads import Crew
 from .contrasts import Contrast, contrast_named
 from .estimator import ICA
 from .white import Sums, add
 from .whitening import transformed
 
 MOST_FOR_HESSIAN = 40  # components: beyond, the Hessian has more than 780 rows
-_STRETCH = 1e-4  # the change of scale that tells how a mean follows it
-_CERTAIN = 3.0  # standard errors within which a curvature may as well be zero
+_STRETCH = 1e-4  # change of scale for a finite difference
+_CERTAIN = 3.0  # standard errors within which a curvature counts as zero
 
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """What the rows tell about the planes of a fit; all matrices are of components by components.
+    """Curvature of the planes of a fit; all matrices are of components by components.
 
-    ``planes`` holds the second variation, ``error`` its standard error, ``angle`` how far sampling lets a plane turn,
-    in radians and at most an eighth of a circle. ``radius`` is the largest norm of a whitened row, and ``smallest`` the
-    least eigenvalue of the whole Hessian, None where it was not assembled.
+    ``planes`` holds the second variation, ``error`` its standard error, ``angle`` the sampling error of a plane's
+    rotation, in radians and at most an eighth of a circle. ``radius`` is the largest norm of a whitened row, and
+    ``smallest`` the least eigenvalue of the whole Hessian, None where it was not assembled.
     """
 
     planes: Array
@@ -46,11 +47,11 @@ class Curvature:
 
 @dataclass(frozen=True)
 class Constants:
-    r"""The constants of the perturbation lemma: numerically huge, a diagnosis and never a promise.
+    r"""Worst-case constants of the perturbation lemma: very loose, for diagnosis only.
 
     Whitened rows that move by :math:`\epsilon` move the rotation by at most :math:`\kappa\epsilon`,
     :math:`\kappa=(C_2B+\sqrt k\,C_1)/\gamma`. ``gamma`` is the least eigenvalue of the Hessian where ``exact``,
-    and else the least curvature of a plane, which bounds it from above. ``kappa`` is None at a saddle.
+    otherwise the least curvature of a plane, an upper bound. ``kappa`` is None at a saddle.
     """
 
     gamma: float | None
@@ -64,11 +65,11 @@ class Constants:
 
 @dataclass(frozen=True)
 class Plane:
-    """Two components that may turn into each other.
+    """A weak plane: two components that may rotate into each other.
 
     ``curvature`` is the second variation of the contrast in their plane, ``error`` its standard error; ``expected`` and
-    ``observed`` are angles in radians: what sampling allows at that curvature, and the root mean square over refits,
-    both None of a single fit.
+    ``observed`` are angles in radians: the sampling error at that curvature, and the root mean square over refits;
+    both are None for a single fit.
     """
 
     first: int
@@ -143,9 +144,9 @@ def constants(bent: Curvature, contrast: str) -> Constants:
 
 
 def weak_planes(planes: Array, error: Array, gaussian: Array) -> Array:
-    """Pairs of components that may turn into each other, the least certain first.
+    """Pairs of components that may rotate into each other, the least certain first.
 
-    Their curvature is within three standard errors of none, or both cannot be told from Gaussian ones.
+    Their curvature is within three standard errors of zero, or both are indistinguishable from Gaussian.
     """
     first, second = np.triu_indices(len(planes), 1)
     heights = planes[first, second]
@@ -171,8 +172,8 @@ def _single(y: Array, contrast: Contrast, norms: list[float]) -> Sums:
 def _double(y: Array, contrast: Contrast, slope: Array, stretch: Array) -> Sums:
     r"""Sums of a block for pairs, of :math:`T_{ij}=g'(y_i)y_j^2-g(y_i)y_i`, of its square and of :math:`T_{ij}T_{ji}`.
 
-    What follows the scale of the two components is taken out, as whitening holds the means of their squares at one: the
-    mean stays as it is, and what is left is the noise of a whitened sample.
+    The part that depends on the scale of the two components is removed, as whitening fixes the means of their squares
+    at one: the mean does not change, and the remaining variance is that of a whitened sample.
     """
     slopes, g = _derivatives(y, contrast)
     square = y * y - 1

@@ -1,6 +1,6 @@
-"""Rows in the chunks of a Dask array: the passes of whitening and ICA, each one task per chunk and a tree of sums.
+"""Dask rows: the passes of whitening and ICA over chunks, each one task per chunk and a tree of sums.
 
-Workers load the chunks and keep the whitened rows; only sums come back. How passes are made is in ``isorep.chunked``.
+Workers load the chunks and keep the whitened rows; only sums are returned. Passes are made by ``isorep.chunked``.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from ..chunked import (
     joined,
     reduced,
     shared,
-    single_threaded_blas,
     starts,
     whole_rows,
 )
 from ..errors import InputError
 from ..moments import Moments, merged
 from ..representation import Array, rounding_of
-from ..rows import Crew, ProjectedRows, block_rows, blocks
+from ..rows import ProjectedRows, block_rows, blocks
+from ..threads import Crew, one_blas_thread
 from . import whitening
 from .unmixing import FINGERPRINT_ROWS
 from .white import ArrayRows, Sums, WhiteRows, add, farthest, row_squares, sums_of
 
-_LEAST_CELLS = 2**19  # of a whitened chunk: smaller ones are joined, as a task costs a millisecond whatever it does
-_NEAR_CELLS = 2**22  # rows up to this size come here: their passes cost less than sending tasks for them
+_LEAST_CELLS = 2**19  # of a whitened chunk: smaller ones are joined, because each task has an overhead of a millisecond
+_NEAR_CELLS = 2**22  # rows up to this size are fetched: local passes cost less than tasks
 
 
 class DaskSource:
@@ -47,7 +47,7 @@ class DaskSource:
 
     @property
     def lengths(self) -> list[int]:
-        """Rows of each chunk: counted in a pass of their own if they are not known before."""
+        """Rows of each chunk; counted in an extra pass if unknown."""
         return self._rows.lengths
 
     @property
@@ -109,7 +109,7 @@ class DaskRows(WhiteRows):
         self._crew = crew
 
     def means(self, block_sums: Callable[[Array], Sums]) -> Sums:
-        """Means over all rows: one task a chunk, and a tree of sums."""
+        """Means over all rows: one task per chunk, and a tree of sums."""
         function, task = shared(block_sums), delayed(_chunk_sums, pure=False)
         total: Sums = computed([reduced(_added, [task(chunk, function) for chunk in self._chunks])])[0]
         return [each / self.n for each in total]
@@ -129,12 +129,12 @@ class DaskRows(WhiteRows):
         return self._made(chunks, [len(pick) for pick in picks], self.width)
 
     def outlying(self, count: int) -> Array:
-        """The rows farthest from the mean: those of every chunk, of which a tree of merges leaves as many."""
+        """The rows farthest from the mean: those of every chunk, merged in a tree."""
         task, merge = delayed(_outlying, pure=False), partial(_merged_outlying, count)
         return np.asarray(computed([reduced(merge, [task(chunk, count) for chunk in self._chunks])])[0])
 
     def _made(self, chunks: Sequence[Any], lengths: Sequence[int], width: int) -> WhiteRows:
-        """Rows made from these: here if they are few, else where these are."""
+        """Rows made from these: in local memory if they are few, otherwise on the workers."""
         if sum(lengths) * width > _NEAR_CELLS:
             return DaskRows(chunks, lengths, width, self.dtype, self._crew)
         return ArrayRows(np.concatenate(computed(chunks)), self._crew)
@@ -152,7 +152,7 @@ def _chunk_moments(values: Array, space: tuple[Array, Array] | None) -> tuple[li
     """The number of rows of a chunk, and their moments."""
     rows = values if space is None else ProjectedRows(values, *space)
     moments = Moments.empty(rows.shape[1], 0)
-    with single_threaded_blas(), np.errstate(over="ignore", invalid="ignore"):  # overflow is reported in the end
+    with one_blas_thread, np.errstate(over="ignore", invalid="ignore"):  # overflow is reported in the end
         for part in blocks(len(values), block_rows(*values.shape[1:], rows.shape[1])):
             block = rows[part]
             moments.absorb_rows(block, np.empty((len(block), 0)))
@@ -171,17 +171,17 @@ def _not_finite(values: Array) -> tuple[int, int, int]:
 
 
 def _affine(values: Array, matrix: Array, before: Array, after: Array | None = None) -> Array:
-    with single_threaded_blas():
+    with one_blas_thread:
         return np.asarray(whitening.apply_affine(values, matrix, before=before, after=after))
 
 
 def _projected(values: Array, matrix: Array) -> Array:
-    with single_threaded_blas():
+    with one_blas_thread:
         return np.asarray(values @ matrix)
 
 
 def _chunk_sums(values: Array, block_sums: Callable[[Array], Sums]) -> Sums:
-    with single_threaded_blas():
+    with one_blas_thread:
         return sums_of(values, block_sums)
 
 
@@ -194,7 +194,7 @@ def _merged_outlying(count: int, parts: list[Array]) -> Array:
 
 
 def _added(parts: list[Sums]) -> Sums:
-    """Sums of sums; what other tasks gave is left as it is, as it may be asked for again."""
+    """Sums of sums; inputs stay unchanged, because Dask may use them again."""
     return add([[each.copy() for each in parts[0]], *parts[1:]])
 
 

@@ -1,4 +1,4 @@
-"""ICA, the transformer."""
+"""ICA transformer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ABOUT_COLUMNS = ("n_features_in_", "feature_names_in_")
 
 
 class GaussianityWarning(UserWarning):
-    """Some components cannot be told from Gaussian ones, so their directions are not determined."""
+    """Warning: some components are indistinguishable from Gaussian, so their directions are not determined."""
 
 
 class ICA(AffineTransformer):
@@ -34,71 +34,73 @@ class ICA(AffineTransformer):
     .. math:: s=(x-\bar x)W,\qquad \operatorname{Cov}(s)=I,\qquad
               W\text{ stationary for }\textstyle\sum_j c_j\,\mathbb E\,G(s_j),\ c_j=\pm1
 
-    The sign :math:`c_j` follows each component, so sub- and super-Gaussian ones are found side by side. The fit is
-    deterministic and does not depend on the basis the data come in, and components have a canonical form, so that two
-    fits of the same data agree: by decreasing distance of their contrast from a Gaussian's, each with non-negative
-    skewness. Where these differ by rounding alone (1e-5), the largest entry of ``mixing_`` decides: the component whose
-    entry comes first is first, and the entry is positive.
+    The sign :math:`c_j` follows each component, so both sub- and super-Gaussian ones are found. The fit is
+    deterministic and does not depend on the basis of the data. Components have a canonical form, so that two fits of
+    the same data agree: they are sorted by decreasing distance of their contrast from a Gaussian's, each with
+    non-negative skewness. Where these differ by rounding alone (1e-5), the largest entry of ``mixing_`` decides: the
+    component whose entry comes first is first, and the entry is positive.
 
-    Arrays, memory maps, representations read from files and Dask arrays are all taken. Rows are read in blocks;
-    the whitened rows are kept in memory while they are small beside the machine's, in a scratch file (``TMPDIR``)
-    beyond, and on the workers for a Dask array. Whitening is computed in float64 whatever the dtype; sweeps run in the
-    data's own precision, with float64 totals.
+    Input can be an array, memory map, representation or Dask array. Rows are read in blocks. Whitened rows are kept in
+    memory if they are small relative to the machine's, otherwise in a scratch file (``TMPDIR``); those of a Dask array
+    stay on the workers. Whitening is computed in float64 for every dtype; sweeps run in the data's own precision, with
+    float64 totals.
 
     Parameters
     ----------
     n_components : int, optional
-        By default the numerical rank of the data.
+        Number of components; default: the numerical rank of the data.
     contrast : {"logcosh", "exp", "cube"}
+        Contrast function :math:`G`; default logcosh.
     random_state : int, RandomState or None
-        Draws the rows of the search where there are very many, and restarts; with an integer the fit is deterministic.
+        Seed of the rows drawn for the search, if there are very many, and of restarts; an integer makes the fit
+        deterministic.
     whiten : {"pca", "zca", None}
-        How to whiten, at the numerical rank in any case: both give the same components. ``None`` neither centres nor
-        whitens and does what scikit-learn's FastICA does with ``whiten=False``; it may be slow, and its result depends
-        on the scale of the data.
+        Kind of whitening, at the numerical rank; both give the same components. ``None`` neither centres nor whitens,
+        like scikit-learn's FastICA with ``whiten=False``; it may be slow, and its result depends on the scale of the
+        data.
     tol : float
-        The fit has converged when a Newton step would turn planes of components by no more than this, in radians and
-        root mean square, and gain no more than a tenth of it in contrast, relatively.
+        Convergence tolerance: RMS rotation (radians) of the next Newton step. The relative gain in contrast of that
+        step must also be at most ``tol / 10``.
     max_iter : int
-        At most this many sweeps over the data, small ones counted by their share of a full one.
+        Largest number of sweeps over the data; partial sweeps count by their share of a full one.
     rounding : float, optional
         As for :class:`Whitening`.
     standardise : bool
-        For columns in different units, as for :class:`Whitening`. By default columns that vary by no more than 1e-4 of
-        the median column do not count.
+        Use for columns in different units, as for :class:`Whitening`. Default: no, and columns that vary by no more
+        than 1e-4 of the median column are left out.
     device : str, optional
-        A torch device such as ``"cuda"``: sweeps run there. By default numpy does them, with one thread a core.
+        Torch device for the sweeps, such as ``"cuda"``; default: numpy, with one thread per core.
 
     Attributes
     ----------
     components_ : (k, d) array
-        The unmixing matrix: ``(X - mean_) @ components_.T`` are the sources. Of the training rows they have unit
-        variance within 1e-3, whatever the columns.
+        The unmixing matrix: ``(X - mean_) @ components_.T`` are the sources. On the training rows they have unit
+        variance within 1e-3.
     mixing_ : (d, k) array
-        The way back: ``S @ mixing_.T + mean_``.
+        The inverse map: ``S @ mixing_.T + mean_``.
     mean_ : (d,) array
     rank_ : int
         Numerical rank of the data.
     singular_values_ : (k,) array
-        Standard deviations of the data along the principal axes that were kept.
+        Standard deviations of the data along the kept principal axes.
     left_out_columns_, left_out_spreads_ : arrays
-        The columns that do not count, and their standard deviations, as for :class:`Whitening`.
+        The columns that were left out, and their standard deviations, as for :class:`Whitening`.
     converged_ : bool
     n_iter_ : int
-        Sweeps taken, small ones counted by their share.
+        Number of sweeps; partial sweeps count by their share.
     path_ : (m, 2) array
-        Sweeps taken, and the contrast reached, after every step of the way.
+        Convergence path: number of sweeps and contrast after every step.
     contrast_ : (k,) array
         Distance of each component's contrast from a Gaussian's: :math:`\mathbb E\,G(s_j)-\mathbb E\,G(\nu)`.
     kurtosis_, skewness_ : (k,) arrays
         Excess kurtosis and skewness.
     uncertainty_ : (k,) array
-        How far sampling lets each direction stray from the truth, in radians, were components independent.
+        Sampling error of each direction, in radians, if components are independent.
     gaussian_ : (k,) bool array
-        Components that Gaussian noise of as many rows and dimensions could show as well: among them directions are
-        not determined, only the space they span.
+        Components indistinguishable from Gaussian noise of as many rows and dimensions: their directions are not
+        determined, only the space they span.
     unsettled_ : (k,) bool array
-        Other components that a Newton step would still turn noticeably.
+        Other components that have not converged: a Newton step would still rotate them noticeably.
     conditioning_ : (k, k) array
         Second variation of the contrast in the plane of two components: where it is small they may rotate freely into
         each other, where it is negative the fit is at a saddle.
@@ -161,12 +163,13 @@ class ICA(AffineTransformer):
         y : None
             Ignored.
         start : (k, d) array, optional
-            An unmixing matrix to begin from, such as the ``components_`` of a fit to similar rows.
+            An initial unmixing matrix, such as the ``components_`` of a fit to similar rows.
         checkpoint : path, optional
-            Keep the state in this file every few seconds, and go on from it if it is there. It is removed at the end.
+            File to which the state is saved every few seconds. If the file exists, the fit resumes from it. It is
+            removed at the end.
         progress : callable, optional
-            Called as ``progress(stage, sweeps, contrast, left)`` after every step; ``left`` is about the share of the
-            way that is left.
+            Called as ``progress(stage, sweeps, contrast, left)`` after every step; ``left`` is roughly the share of
+            the work remaining.
         """
         contrast = contrast_named(self.contrast)
         if self.whiten not in ("pca", "zca", None):
@@ -217,7 +220,7 @@ class ICA(AffineTransformer):
         self._n_features_out = len(found.components_)
 
     def _belongs(self, source: Source, start: Array | None) -> dict[str, Any]:
-        """What a checkpoint is for: these data and settings."""
+        """Identity of a checkpoint: fingerprint of the data, and settings."""
         settings = {name: value for name, value in self.get_params().items() if name != "random_state"}
         if isinstance(self.random_state, Integral):
             settings["random_state"] = int(self.random_state)
@@ -227,12 +230,12 @@ class ICA(AffineTransformer):
     def _warn(self) -> None:
         gaussian, k = int(self.gaussian_.sum()), len(self.gaussian_)
         stirring = ", ".join(map(str, np.flatnonzero(self.unsettled_)[:10]))
-        named = f"; unsettled are {stirring}" if stirring else ""
+        named = f"; not converged: {stirring}" if stirring else ""
         undetermined = (
-            f"{gaussian} of {k} components cannot be told from Gaussian ones: their directions are not determined, "
+            f"{gaussian} of {k} components are indistinguishable from Gaussian: their directions are not determined, "
             "only the space they span (see gaussian_ and conditioning_)"
         )
-        stopped = f"stopped after {self.n_iter_} sweeps before the contrast had settled{named}: raise max_iter"
+        stopped = f"stopped after {self.n_iter_} sweeps before the contrast had converged{named}: raise max_iter"
         left_out = columns_left_out(self, "X")
         if left_out is not None:
             warnings.warn(left_out, UserWarning, stacklevel=3)
@@ -249,7 +252,7 @@ class ICA(AffineTransformer):
 
     @classmethod
     def load(cls, path: str | Path) -> ICA:
-        """The fitted estimator that a file holds; a file that is damaged or something else is refused."""
+        """Load a fitted estimator from a file; damaged or foreign files raise an error."""
         from .model import load_model
 
         return load_model(path)

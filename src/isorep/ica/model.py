@@ -1,7 +1,7 @@
-"""ICA model in a file, and its map applied to rows that stay in theirs.
+"""ICA model in a file, and its map applied lazily to stored rows.
 
-The file is safetensors: arrays and JSON, nothing to unpickle. What is read may have been written by anyone, so shapes,
-types and values are checked before an estimator is made of them.
+The file is safetensors: arrays and JSON, nothing to unpickle. Files are not trusted: shapes, types and values are
+checked before an estimator is made from them.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ _SETTINGS: dict[str, tuple[type, ...]] = {
     "device": (str, type(None)),
 }
 _CHOICES: dict[str, tuple[Any, ...]] = {"contrast": tuple(CONTRASTS), "whiten": ("pca", "zca", None)}
-_LATER = {"standardise": False}  # settings that older files lack, and what they did
+_LATER = {"standardise": False}  # settings that older files lack, with the value that they used
 
 
 def save_model(ica: ICA, path: str | Path, *, extra: dict[str, Any] | None = None) -> None:
-    """Write a fitted ICA, completely or not at all.
+    """Write a fitted ICA to a file, completely or not at all.
 
     Parameters
     ----------
     ica : ICA
-        A fitted one.
+        The fitted estimator.
     path : str or Path
-        Ends in ``.safetensors``.
+        File name, which ends in ``.safetensors``.
     extra : dict, optional
-        What is known about the training data, such as ``name``, ``rows`` and ``fingerprint``: plain JSON.
+        Facts about the training data, such as ``name``, ``rows`` and ``fingerprint``: plain JSON.
     """
     check_is_fitted(ica)
     path = require_model_path(path)
@@ -96,9 +96,9 @@ def save_model(ica: ICA, path: str | Path, *, extra: dict[str, Any] | None = Non
 
 
 def load_model(path: str | Path) -> ICA:
-    """The ICA that a file holds, as it was fitted.
+    """Load a fitted ICA from a file.
 
-    A file that is damaged, hostile or something else is refused with one sentence.
+    Damaged or foreign files raise an error.
     """
     facts, arrays = _read(path)
     ica = ICA(**facts["settings"])
@@ -120,7 +120,7 @@ def load_model(path: str | Path) -> ICA:
 
 
 def model_facts(path: str | Path) -> dict[str, Any]:
-    """What a model's file says beside its arrays: version, settings, sizes, and ``training``."""
+    """Metadata of a model's file: version, settings, sizes, and ``training``."""
     return _read(path)[0]
 
 

@@ -1,13 +1,14 @@
 """Quasi-Newton steps on the orthogonal group, polishing all components together.
 
-Where most of the gain still to be had lies in a few components, an excursion into their subspace gets it at a
-fraction of the price. Where only some components can be determined, these are polished alone, in all dimensions: they
-turn among themselves and into what the others span, at the price of their number.
+Where most of the remaining gain lies in a few components, an excursion into their subspace gets it at a fraction of
+the cost. Where only some components can be determined, these are polished alone, in all dimensions: they rotate among
+themselves and into the span of the others, at a cost proportional to their number.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -30,11 +31,11 @@ _SMALLEST_STEP = 1e-7  # a step this small that still loses contrast has met rou
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """What a sweep says about the next step.
+    """Gradient, curvature and contrast after a sweep.
 
     ``gradient`` and ``curvature`` have a column for every component, and, where components are fewer than dimensions,
-    one for every dimension besides: how the components turn into the space they do not span. As such a plane is told
-    once and that of two components twice, its gradient is taken times the root of two.
+    one for every further dimension: rotations into the space that the components do not span. Such a plane occurs once
+    and that of two components twice, so its gradient is multiplied by the root of two.
     """
 
     alpha: Array
@@ -44,10 +45,15 @@ class Outlook:
     gaussian: Array
     contrast: float
 
-    @property
+    @cached_property
+    def planes(self) -> Array:
+        """The predicted gain of a Newton step in every plane, half of it for each of its two components."""
+        return np.asarray(self.gradient**2 / self.curvature / 4)
+
+    @cached_property
     def gains(self) -> Array:
-        """For each component half of what its planes promise to the contrast; they add up to the whole."""
-        return np.asarray((self.gradient**2 / self.curvature).sum(axis=1) / 4)
+        """For each component half of the predicted gain of its planes; they add up to the whole."""
+        return np.asarray(self.planes.sum(axis=1))
 
     @property
     def newton_step(self) -> Array:
@@ -77,12 +83,12 @@ def look(matrix: Array, sweep: Sweep, contrast: Contrast, n: int, signs: Array |
 
 
 def indistinct(alpha: Array, contrast: Contrast, n: int) -> Array:
-    r"""Which components cannot be told from Gaussian ones.
+    r"""Which components are indistinguishable from Gaussian.
 
     In :math:`m` dimensions of Gaussian noise the best directions reach a curvature :math:`|\alpha|` of about
     :math:`\sqrt{mv/n}`, where :math:`v/n` is the variance of :math:`\alpha` along a given direction; hardly any reaches
-    twice that (thrice under the heavy-tailed cube). So these are the most components that all stay below it for their
-    number; with fewer than two rows per dimension, all of them.
+    twice that (thrice under the heavy-tailed cube). The result is the largest set of components that all stay below it
+    for their number; with fewer than two rows per dimension, all of them.
     """
     size = np.abs(alpha)
     order = np.argsort(size, kind="stable")
@@ -95,21 +101,20 @@ def indistinct(alpha: Array, contrast: Contrast, n: int) -> Array:
 
 
 def converged(outlook: Outlook, tol: float) -> bool:
-    r"""The Newton-step and contrast rule.
+    r"""Convergence rule, by the Newton step and the contrast.
 
-    The curvature-weighted root mean square of the angles that a Newton step would still turn planes by is at most
-    ``tol``, and the contrast it would gain at most a tenth of ``tol``, relatively. Planes of two components that
-    cannot be told from Gaussian ones turn freely: they may still promise ``tol`` of the contrast.
+    The curvature-weighted root mean square of the angles by which a Newton step would rotate planes is at most
+    ``tol``, and its relative gain in contrast at most a tenth of ``tol``. Planes of two components that are
+    indistinguishable from Gaussian rotate freely: their predicted gain may be ``tol`` of the contrast.
     """
     return distance(outlook, tol) <= 1
 
 
 def distance(outlook: Outlook, tol: float) -> float:
-    """The gain still promised, in units of what the rule allows."""
-    planes = outlook.gradient**2 / outlook.curvature / 4
-    free = np.logical_and.outer(outlook.gaussian, outlook.gaussian)
-    whole, count = float(planes.sum()), len(free)
-    real = whole - float(planes[:, :count][free].sum())
+    """The predicted gain, in units of what the rule allows."""
+    gaussian = np.flatnonzero(outlook.gaussian)
+    whole = float(outlook.gains.sum())
+    real = whole - float(outlook.planes[np.ix_(gaussian, gaussian)].sum())
     stiffness = float(outlook.curvature.sum() - np.trace(outlook.curvature)) / 4
     contrast = max(abs(outlook.contrast), 1e-12)
     strict = real / max(min(tol**2 * stiffness, 0.1 * tol * contrast), 1e-14)
@@ -117,10 +122,10 @@ def distance(outlook: Outlook, tol: float) -> float:
 
 
 class Finish:
-    """Quasi-Newton steps until the gain still promised is negligible.
+    """Quasi-Newton steps until the predicted gain is negligible.
 
     With ``held`` signs each component is sought on one side of Gaussian, whichever side it is on at the moment. A
-    matrix with fewer rows than dimensions is polished as it is; ``others`` are directions that are left alone.
+    matrix with fewer rows than dimensions is polished as it is; ``others`` are directions that do not move.
     """
 
     def __init__(
@@ -146,7 +151,7 @@ class Finish:
         return Finish(self.rows, matrix, self.contrast, self.ledger, others=self.others if others is None else others)
 
     def look(self) -> Outlook:
-        """What the matrix promises, by a sweep if there was none yet."""
+        """The outlook at the matrix, by a sweep if there was none yet."""
         if self._outlook is None:
             sweep = self.rows.sweep(self.matrix, self.contrast)
             self.ledger.pay(self.rows, len(self.matrix))
@@ -162,7 +167,7 @@ class Finish:
         keeper: Keeper | None = None,
         stage: str = "",
     ) -> Outlook:
-        """Go on until the rule holds; an excursion has a goal for the gain and a limit of sweeps instead."""
+        """Iterate until the rule holds; an excursion has a goal for the gain and a limit of sweeps instead."""
         taken = 0
         while True:
             if self._outlook is None:
@@ -189,7 +194,7 @@ class Finish:
                 self._advance(outlook)
 
     def last_step(self, outlook: Outlook) -> Array:
-        """The matrix after one more step, too small to be worth a sweep that would only confirm it."""
+        """The matrix after one more step, too small to need a confirming sweep."""
         self._advance(outlook)
         return self.matrix
 
@@ -249,7 +254,7 @@ class Finish:
         return FitState(stage, arrays, facts)
 
     def restore(self, kept: FitState) -> None:
-        """Go on from a state."""
+        """Resume from a state."""
         arrays = kept.arrays
         self.matrix, self.others, self._contrast = arrays["matrix"], arrays["others"], kept.facts["contrast"]
         if "step" in arrays:
@@ -269,7 +274,7 @@ def concentrated(outlook: Outlook) -> Array | None:
         return None
     chosen = np.sort(order[:few])
     inside = np.ix_(chosen, chosen)
-    among = float((outlook.gradient[inside] ** 2 / outlook.curvature[inside]).sum() / 4)
+    among = float(outlook.planes[inside].sum())
     return chosen if among > _AMONG * share[-1] else None
 
 
@@ -307,18 +312,19 @@ class Memory:
 
     def learn(self, step: Array, change: Array) -> None:
         """Remember how the gradient changed over a step, if that shows curvature."""
-        if float((step * change).sum()) > 1e-12 * float(np.linalg.norm(step) * np.linalg.norm(change)):
+        if float(np.vdot(step, change)) > 1e-12 * float(np.linalg.norm(step) * np.linalg.norm(change)):
             self.pairs = [*self.pairs[1 - _MEMORY :], (step, change)]
 
     def step(self, gradient: Array, curvature: Array) -> Array:
         """The quasi-Newton step from a gradient and the diagonal curvature."""
         direction = gradient.copy()
+        shown = [float(np.vdot(step, change)) for step, change in self.pairs]
         weights = []
-        for step, change in reversed(self.pairs):
-            weight = float((step * direction).sum() / (step * change).sum())
+        for (step, change), curved in zip(reversed(self.pairs), reversed(shown), strict=True):
+            weight = float(np.vdot(step, direction)) / curved
             direction -= weight * change
             weights.append(weight)
         direction /= curvature
-        for (step, change), weight in zip(self.pairs, reversed(weights), strict=True):
-            direction += step * (weight - float((change * direction).sum() / (step * change).sum()))
+        for (step, change), curved, weight in zip(self.pairs, shown, reversed(weights), strict=True):
+            direction += step * (weight - float(np.vdot(change, direction)) / curved)
         return -direction

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..report.document import Answer, Cell, Definitions, Figure, Forms, Heading, Page, Part, Prose, Section, Table
 from ..report.figures import Heatmap, Key, Line, Lines
-from ..report.page import page_of
+from ..report.page import page_of, size
 from ..report.read import MISSING, compact, count, fixed, percent
 from ..representation import Array
 from .curvature import Constants
@@ -22,6 +22,7 @@ LEAST = 1e-30  # what is smaller has no place on a logarithmic axis
 OPEN, FEW = 40, 12  # rows of a table that are shown without being asked for
 MOST_REFITS, MOST_CELLS, MOST_PLANE_CELLS = 40, 96, 48
 LARGEST_FIGURE = 560
+SADDLE = 0.05  # share of the largest curvature, in shades that can be seen, below which a plane is drawn as a saddle
 KINDS = {"": ("s2", "differs from Gaussian"), "unsettled": ("s4", "unsettled"), "Gaussian": ("s1", "near-Gaussian")}
 CONSTANTS = {
     "gamma": ("γ", ""),
@@ -32,10 +33,10 @@ CONSTANTS = {
 }
 TWO, THREE = partial(fixed, digits=2), partial(fixed, digits=3)
 FAR_FROM_GAUSSIAN = (
-    "Components are in this order. Where the curve meets what Gaussian noise shows, directions are not determined."
+    "Components are in this order. The directions of those that are near-Gaussian are not determined by the data."
 )
 KURTOSIS = "Above zero, heavy tails and a sharp peak; below, flat or two-peaked. A Gaussian has zero."
-SCORE = "The median over refits of the correlation with the component matched to it. One is found again as it was."
+SCORE = "Median correlation with the matched component across refits (1 = perfectly reproduced)."
 ANGLES = (
     "Observed angles well above what sampling allows point to a poor optimum, to dependent rows or to components that "
     "turn into each other."
@@ -64,24 +65,34 @@ def fit_page(result: Fit) -> Page:
         result,
         f"{result.name} · ICA",
         f"Independent components of {result.name}",
-        Answer(result.reading, "", reached),
+        Answer(_headline(ica, gaussian), result.reading, reached),
         tiles,
-        (Section("components", "Components", shown), _planes(result), Section("path", "The way there", _path(ica))),
+        (Section("components", "Components", shown), _planes(result), Section("path", "Convergence", _path(ica))),
+        data=_size(result),
     )
+
+
+def _headline(ica: ICA, gaussian: Array) -> str:
+    k = len(ica.components_)
+    if not len(gaussian):
+        return f"{count(k)} components, found without whitening."
+    return f"{count(k - int(gaussian.sum()))} of {count(k)} components differ from Gaussian."
+
+
+def _size(result: Fit | Stability) -> str:
+    return f"{result.name} {size(result.rows, result.ica.components_.shape[1])}"
 
 
 def stability_page(result: Stability) -> Page:
-    """The page that says which components come back."""
+    """The page that says which components are reproducible."""
     ica, back, scores = result.ica, result.comes_back, np.sort(result.scores)
-    head, _, rest = result.reading.partition("; ")
-    answer = Answer(
-        f"{head}." if rest else head, rest[:1].upper() + rest[1:], bool(back.all()) or (None if back.any() else False)
-    )
+    headline = f"{count(int(back.sum()))} of {count(len(back))} components are reproducible."
+    answer = Answer(headline, result.reading, bool(back.all()) or (None if back.any() else False))
     share = f"{percent(result.rows_used / result.rows)} of all, drawn anew"
     tiles = [
         ("median score", fixed(scores[len(scores) // 2], 3), f"least {fixed(scores[0], 3)}"),
         *_data_tiles(result),
-        ("rows a refit", count(result.rows_used), share if result.settings["resample"] else "all rows"),
+        ("rows per refit", count(result.rows_used), share if result.settings["resample"] else "all rows"),
     ]
     table = _component_table(ica, result.columns, "Every component; angles in radians", back & ~back.all())
     strayed, tails = _angle_figure(result), _kurtosis_figure(ica)
@@ -89,7 +100,7 @@ def stability_page(result: Stability) -> Page:
     return page_of(
         result,
         f"{result.name} · stability",
-        f"Which independent components of {result.name} come back",
+        f"Which independent components of {result.name} are reproducible",
         answer,
         tiles,
         (
@@ -97,6 +108,7 @@ def stability_page(result: Stability) -> Page:
             Section("refits", "Refits", (_match_figure(result), _refit_table(result))),
             _planes(result, result.constants),
         ),
+        data=_size(result),
     )
 
 
@@ -151,7 +163,7 @@ def _score_figure(result: Stability) -> Figure:
 
 
 def _angle_figure(result: Stability) -> tuple[Figure, ...]:
-    """How far directions strayed, beside what sampling allows; a single component cannot stray."""
+    """How far directions strayed, compared with what sampling allows; a single component cannot stray."""
     given = {"observed in refits": ("s2", result.observed), "expected from sampling": ("s1", result.expected)}
     lines = [_dots(name, series, np.flatnonzero(each > LEAST), each, THREE) for name, (series, each) in given.items()]
     if not all(line.points for line in lines):
@@ -238,6 +250,8 @@ def _curvature_figure(result: Fit | Stability) -> Figure:
         told = f"{compact(least[i, j], 3)}{', weak' * ((i, j) in marked)}" if least[i, j] < np.inf else "no plane"
         return f"and {names[j]}: {told}"
 
+    signed = bool((known < -SADDLE * largest).any())
+    saddle = "; cells in the colour of negative values are saddles" if signed else ""
     part = " Each cell holds the least of a block of components, named by the first." if len(least) < k else ""
     named = f" The {count(weak)} least certain of {count(total)} weak planes are marked." if total > weak else ""
     chart = Heatmap(
@@ -246,6 +260,7 @@ def _curvature_figure(result: Fit | Stability) -> Figure:
         tuple(map(str, edges[:-1].tolist())),
         ("component", "component"),
         widest=LARGEST_FIGURE,
+        signed=signed,
         marked=tuple(sorted(marked)),
         labels=tuple(tuple(label(i, j) for j in range(len(least))) for i in range(len(least))),
     )
@@ -253,10 +268,10 @@ def _curvature_figure(result: Fit | Stability) -> Figure:
         "planes-figure",
         "Curvature of each plane",
         "The second variation of the contrast when two components turn into each other, as a share of the largest, "
-        f"{compact(largest, 3)}. Where it is faint they may turn; blue is a saddle.{part}{named}",
+        f"{compact(largest, 3)}. Where it is faint they may turn{saddle}.{part}{named}",
         f"Heat map of curvatures; the least is {compact(float(known.min()), 3)}, and {count(total)} planes are weak.",
         chart,
-        legend=(Key("dot", "s2", "weak: not beyond sampling error"),) if weak else (),
+        legend=(Key("dot", "ink", "weak: not beyond sampling error"),) if weak else (),
     )
 
 
@@ -280,7 +295,7 @@ def _constants(constants: Constants) -> list[Part]:
         (symbol, compact(getattr(constants, name)), words or exact) for name, (symbol, words) in CONSTANTS.items()
     )
     saddle = " The contrast bends the wrong way in some plane: the fit is at a saddle." if constants.saddle else ""
-    said = f"They are numerically huge: a diagnosis, never a promise.{saddle}"
+    said = f"These worst-case constants are very loose: use them for diagnosis only.{saddle}"
     return [Heading("Constants of the perturbation lemma"), Prose((said,)), Definitions(items)]
 
 
@@ -298,8 +313,8 @@ def _match_figure(result: Stability) -> Figure:
     return Figure(
         "match-figure",
         "Every component in every refit",
-        "Absolute correlation with the component matched to it. A faint column is a component that does not come back, "
-        f"a faint row a refit that went elsewhere.{part}{rest}",
+        "Absolute correlation with the component matched to it. A faint column is a component that is not "
+        f"reproducible, a faint row a refit that found another solution.{part}{rest}",
         f"Heat map of {len(shown)} refits by {count(k)} components; {count(int((shown > COMES_BACK).sum()))} of "
         f"{count(shown.size)} correlations exceed {COMES_BACK}.",
         Heatmap(
@@ -307,6 +322,7 @@ def _match_figure(result: Stability) -> Figure:
             tuple(str(index + 1) for index in range(len(shown))),
             tuple(_stretches(edges)),
             ("component", "refit"),
+            signed=False,
         ),
     )
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from markupsafe import Markup
 from scipy.cluster import hierarchy
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import squareform
@@ -18,18 +17,22 @@ from ..chunked import ChunkedRows, is_dask
 from ..errors import InputError
 from ..representation import Array, Matrix, Representation, reading_notes
 from ..resampling import group_codes
-from ..results import ResultRecord, aligned, plain
-from ..rows import Crew, Progress, SelectedRows, no_progress
+from ..results import ResultRecord, aligned, plain, told
+from ..rows import Progress, SelectedRows, no_progress
 from ..settings import check_counts
+from ..threads import Crew
 from .contrasts import contrast_named
 from .curvature import Constants, Plane, constants, curvature, weak_planes
 from .estimator import ICA
 from .search import orthonormal
 from .solver import rotate
-from .summary import MOST_PLANES, fit_facts, remarks, settings
+from .summary import MOST_PLANES, component_rows, fit_facts, kinds, plot_planes, remarks, settings
 from .unmixing import as_source, described, whiten
 from .white import on_device
 from .whitening import columns_left_out, open_rows, quietly
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 COMES_BACK = 0.9  # correlation above which a component is the same, and share of refits in which it must be
 
@@ -44,32 +47,32 @@ def stability(
     random_state: Any = 0,
     progress: Progress | None = None,
 ) -> Stability:
-    r"""Which independent components come back when rows are drawn anew and the search starts elsewhere.
+    r"""Reproducibility of independent components across resamples and restarts (after Icasso).
 
     The reference is the fit to all rows. Every refit searches from a random rotation, never from the reference, and its
     components are matched one to one with the reference's by the absolute correlation of their sources,
     :math:`|W\Sigma W'^\top|` with unit variances. The components of all fits are also clustered by average linkage, as
     Icasso does [1]_.
 
-    A bootstrap sample shares most rows with the data, and with them much of what is there by chance: Gaussian
-    components score well below one, but far from zero. A low score says that a component is not determined; a high one
-    does not say that it is true.
+    A bootstrap sample shares most rows with the data, and with them much chance structure: Gaussian components score
+    well below one, but far from zero. A component with a low score is not determined; a high score does not prove that
+    a component is a true source.
 
     Parameters
     ----------
     X : array, memory map or Representation
-        Of shape (n, d).
+        Rows, of shape (n, d).
     n_restarts : int
-        How many refits.
+        Number of refits.
     resample : bool
-        Draw as many rows anew, with replacement, for every refit; fewer of data beyond :math:`2^{26}` cells. If false,
-        all refits see all rows and only their starts differ, which tells about the search and nothing about sampling.
+        Draw a bootstrap sample of the rows for every refit (smaller for data beyond :math:`2^{26}` cells); default:
+        yes. If false, all refits use all rows and only their starts differ, which tests the search but not sampling.
     ica : ICA, optional
-        The estimator to copy the settings from; it is not changed.
+        Estimator whose settings are used; it is not changed. Default: ``ICA()``.
     groups : (n,) labels, optional
-        Rows that belong together are drawn together.
+        Group per row; rows of a group are drawn together.
     random_state : int, RandomState or None
-        Draws rows and starts.
+        Seed of the resamples and starts.
     progress : callable, optional
         Called as ``progress(stage, done, total)``.
 
@@ -84,7 +87,7 @@ def stability(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.laplace(size=(2000, 3)) @ rng.normal(size=(3, 3))
     >>> isorep.stability(X, n_restarts=5)
-    Stability('X': All 3 components come back in all 5 refits.)
+    Stability(All 3 components are reproducible in all 5 refits.)
     """
     check_counts(n_restarts=(n_restarts, 1))
     reference = clone(ICA() if ica is None else ica)
@@ -100,7 +103,7 @@ def stability(
         raise InputError("groups has one label for all rows: there is nothing to draw anew")
     report = progress or no_progress
     report("reference fit", 0, 1)
-    quietly(reference, data)  # what warnings say is in the result
+    quietly(reference, data)  # the result reports what warnings would
     report("reference fit", 1, 1)
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     fits = []
@@ -153,7 +156,7 @@ def _described(data: Matrix, reference: ICA, fits: list[Refit], asked: dict[str,
 
 @dataclass(frozen=True)
 class RefitFacts:
-    """One refit: its rows, components, whether it converged, and how many could not be told from Gaussian ones.
+    """One refit: its rows, components, whether it converged, and how many are indistinguishable from Gaussian.
 
     It has no components where its rows did not vary.
     """
@@ -168,7 +171,7 @@ Refit = tuple[Array, RefitFacts]
 """The components of a refit, and the facts about it."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class Stability(ResultRecord):
     """The result of :func:`isorep.stability`, by component of the reference.
 
@@ -177,21 +180,21 @@ class Stability(ResultRecord):
     ica : ICA
         The reference, fitted to all rows.
     correlations : (n_restarts, k) array
-        Absolute correlation of each component with the one matched to it; 0 where a refit has too few components.
+        Absolute correlation of each component with the matched one; 0 where a refit has too few components.
     quality : (k,) array
-        Icasso's index: mean similarity within the cluster of a component less that with all others; 0 if it is alone in
+        Icasso's index: mean similarity within a component's cluster minus that with all others; 0 if it is alone in
         its cluster, NaN where there are too many components to cluster.
     expected : (k,) array
-        How far sampling lets each direction stray in a refit, in radians, were components independent.
+        Expected sampling error of each direction in a refit, in radians, if components are independent.
     planes : tuple of Plane
         Planes without curvature beyond sampling error, the least certain first; at most 200 of ``n_weak_planes``.
     rows, rows_used : int
-        Rows of the data, and those a refit drew (the median).
+        Number of rows of the data, and of a refit (median).
     constants : Constants
-        Those of the perturbation lemma: numerically huge, a diagnosis and never a promise.
+        Worst-case constants of the perturbation lemma: very loose, for diagnosis only.
     refits : tuple of RefitFacts
     notes : tuple of str
-        What was left out or converted when the data were read.
+        Notes on columns left out or converted when the data were read.
     """
 
     schema: ClassVar[str] = "isorep.stability/1"
@@ -213,7 +216,7 @@ class Stability(ResultRecord):
 
     @property
     def scores(self) -> Array:
-        """Median absolute correlation over refits: 1 for a component that is always found again."""
+        """Median absolute correlation with the matched component across refits (1 = perfectly reproduced)."""
         return np.asarray(np.median(self.correlations, axis=0))
 
     @property
@@ -228,17 +231,17 @@ class Stability(ResultRecord):
 
     @property
     def gaussian(self) -> Array:
-        """Components of the reference that cannot be told from Gaussian ones."""
+        """Components of the reference that are indistinguishable from Gaussian."""
         return np.asarray(self.ica.gaussian_)
 
     @property
     def uncertainty(self) -> Array:
-        """The reference's own estimate of how far sampling lets each direction stray, in radians."""
+        """The reference's own estimate of the sampling error of each direction, in radians."""
         return np.asarray(self.ica.uncertainty_)
 
     @property
     def comes_back(self) -> Array:
-        """Components found in at least nine of ten refits."""
+        """Reproducible components: found in at least nine of ten refits."""
         return np.asarray((self.correlations > COMES_BACK).sum(axis=0) >= self._often)
 
     @property
@@ -259,53 +262,94 @@ class Stability(ResultRecord):
 
     @property
     def reading(self) -> str:
-        """The answer in a sentence."""
+        """The result in one sentence."""
         back, k = int(self.comes_back.sum()), len(self.quality)
         often, refits = self._often, len(self.correlations)
         lost = int((self.gaussian & ~self.comes_back).sum())
         others = k - back - lost
         whole = f"all {often}" if often == refits > 1 else f"at least {often} of {refits}" if refits > 1 else "the only"
-        who = f"All {k} components come" if back == k > 1 else f"{back or 'None'} of {k} components come"
-        said = [f"{who} back in {whole} refit{'s' if refits > 1 else ''}"]
+        who = f"All {k}" if back == k > 1 else f"{back or 'None'} of {k}"
+        are = "is" if back == 1 else "are"
+        said = [f"{who} components {are} reproducible in {whole} refit{'s' if refits > 1 else ''}"]
         if lost:
-            said.append(f"{lost} span a near-Gaussian space and do not")
+            said.append(f"{lost} {'is' if lost == 1 else 'are'} near-Gaussian and not reproducible")
         if others:
-            said.append(f"{others} {'more ' if lost else ''}do not, although they differ from Gaussian ones")
+            said.append(f"{others} {'is' if others == 1 else 'are'} not reproducible although non-Gaussian")
         return "; ".join(said) + "."
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What to keep in mind about these numbers: sentences, each with whether it applies."""
+        """Limits of these numbers, as sentences."""
         k, refits = len(self.quality), len(self.refits)
         short = sum(fit.components < k for fit in self.refits)
         unfinished = sum(not fit.converged for fit in self.refits)
         seen = [fit.gaussian for fit in self.refits]
-        span = f"{min(seen)} to {max(seen)}" if min(seen) < max(seen) else f"{max(seen)}"
+        span = f"{min(seen)}-{max(seen)}" if min(seen) < max(seen) else f"{max(seen)}"
         gaussian, chance = int(self.gaussian.sum()), int((self.gaussian & self.comes_back).sum())
         clustered, resampled = self.settings["clustered_refits"], self.settings["resample"]
         drew_less = resampled and self.rows_used < 0.9 * self.rows
         left_out = columns_left_out(self.ica, self.name)
         said = [
             (left_out, left_out or ""),
-            (not resampled, "only the starts differed: this tells about the search and nothing about other rows"),
-            (drew_less, f"a refit drew {self.rows_used} of {self.rows} rows: with all of them directions stray less"),
-            (not self.ica.converged_, "the fit to all rows stopped before the contrast had settled: raise max_iter"),
-            (unfinished, f"{unfinished} of {refits} refits stopped before the contrast had settled"),
+            (not resampled, "only the starts differed: this tests the search, not sampling of rows"),
+            (drew_less, f"each refit used {self.rows_used} of {self.rows} rows: with all rows directions vary less"),
+            (not self.ica.converged_, "the fit to all rows stopped before the contrast had converged: raise max_iter"),
+            (unfinished, f"{unfinished} of {refits} refits stopped before the contrast had converged"),
             (short, f"{short} of {refits} refits found fewer than {k} components: what they lack counts as not found"),
-            (max(seen), f"{span} components are near-Gaussian in refits, {gaussian} in the fit to all rows"),
-            (chance, f"{chance} near-Gaussian components come back, as refits share rows and what is there by chance"),
+            (
+                max(seen),
+                f"{span} components per refit are indistinguishable from Gaussian ({gaussian} in the full fit)",
+            ),
+            (chance, f"{chance} near-Gaussian components are reproducible only because refits share rows"),
             (self.constants.saddle, "the contrast bends the wrong way in some plane: the fit is at a saddle"),
             (clustered < refits, f"the quality of clusters is from {clustered} of {refits} refits"),
         ]
         return (*self.notes, *(sentence for applies, sentence in said if applies))
 
     def table(self) -> str:
-        """One line a component."""
-        rows = [("component", *self.columns, "")]
-        for index, remark in enumerate(remarks(self.ica)):
+        """One line per component."""
+        rows = [("component", *(title.replace(" ", "\n") for title in self.columns), "")]
+        for name, remark in zip(self.ica.get_feature_names_out(), remarks(self.ica), strict=True):
+            index = len(rows) - 1
             numbers = (f"{values[index]:.{digits}f}".replace("nan", "-") for values, digits in self.columns.values())
-            rows.append((str(index), *numbers, remark))
-        return aligned(rows, left=())
+            rows.append((str(name), *numbers, remark))
+        return aligned(rows, left=(0, len(rows[0]) - 1))
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per component: the numbers of :meth:`table`, and whether it is near-Gaussian and comes back."""
+        columns = {name.replace(" ", "_"): values for name, (values, _) in self.columns.items()}
+        return component_rows(columns | {"gaussian": self.gaussian, "comes_back": self.comes_back})
+
+    def plot_components(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The median correlation of each component with its match in the refits, and the single ones as small dots.
+
+        Correlations above the line count as found again. ``ax`` is where to draw, by default a new pyplot figure of one
+        column (3.35 inches) or two ("double").
+
+        Examples
+        --------
+        >>> import numpy as np, isorep
+        >>> from matplotlib.figure import Figure
+        >>> found = isorep.stability(np.random.default_rng(0).laplace(size=(500, 3)), n_restarts=3)
+        >>> found.plot_components(ax=Figure().subplots()).get_ylabel()
+        'correlation with its match'
+        """
+        from ..report.plots import columns
+
+        return columns(
+            ax,
+            self.scores,
+            "correlation with its match",
+            "component, strongest first",
+            groups=kinds(self.gaussian),
+            reference=(COMES_BACK, "found again above"),
+            spread=self.correlations.T,
+            width=width,
+        )
+
+    def plot_matrix(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The curvature of the contrast in the plane of every two components: where it is 0 they are free to turn."""
+        return plot_planes(self.ica, ax, width)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
@@ -315,21 +359,13 @@ class Stability(ResultRecord):
             "reading": self.reading,
             "components": facts["components"] | {part: getattr(self, part) for part in mine},
             "planes": {"weak": self.n_weak_planes, "shown": self.planes},
-            "constants": asdict(self.constants) | {"note": "numerically huge: a diagnosis, never a promise"},
+            "constants": asdict(self.constants) | {"note": "worst-case constants: very loose, for diagnosis only"},
             "caveats": self.caveats,
         }
         return super().to_dict() | dict(plain(facts | more))
 
-    def __repr__(self) -> str:
-        return f"Stability({self.name!r}: {self.reading})"
-
     def __str__(self) -> str:
-        return "\n".join([self.table(), "", self.reading, *(f"note: {caveat}" for caveat in self.caveats)])
-
-    def _repr_html_(self) -> str:
-        notes = Markup("").join(Markup('<p style="margin:0;opacity:.75">note: {}</p>').format(n) for n in self.caveats)
-        page = Markup('<div><p style="font-weight:600">{}</p><pre>{}</pre>{}</div>')
-        return str(page.format(self.reading, self.table(), notes))
+        return told(self.reading, self.table(), notes=self.caveats)
 
 
 MOST_CELLS = 2**26  # drawn for one refit
@@ -346,7 +382,7 @@ def refits(data: Matrix, reference: ICA, n: int, units: Array | None, seed: int)
         rows = data if units is None else SelectedRows(data, drawn(units, int(data.shape[1]), rng))
         try:
             yield _refit(rows, reference, rng)
-        except InputError:  # the reference has been fitted, so these rows are fit to use: they only do not vary
+        except InputError:  # the reference was fitted, so the rows are valid: they only do not vary
             yield np.empty((0, int(data.shape[1]))), RefitFacts(int(rows.shape[0]), 0, False, 0)
 
 
@@ -359,7 +395,7 @@ def drawn(units: Array, width: int, rng: np.random.Generator) -> Array:
 
 
 def _refit(rows: Matrix, reference: ICA, rng: np.random.Generator) -> Refit:
-    """One fit; a search that starts from the fourth-order start turned by a random rotation."""
+    """One fit, which starts from the fourth-order start rotated at random."""
     source = as_source(rows)
     whitening = whiten(source, rounding=reference.rounding, standardise=reference.standardise)
     k = min(len(reference.components_), whitening.rank_)
@@ -389,9 +425,9 @@ def directions(components: Array, basis: Array) -> Array:
 
 
 def match(here: Array, others: list[Array]) -> tuple[Array, Array]:
-    """Absolute correlations with the components matched one to one, fit by fit, and how far planes turned.
+    """Absolute correlations with the components matched one to one, fit by fit, and the rotation of planes.
 
-    The turn of a plane is the root mean square over fits of what its two components have of each other.
+    The rotation of a plane is the root mean square over fits of the overlap of its two components.
     """
     k = len(here)
     correlations, turned = np.zeros((len(others), k)), np.zeros((k, k))
@@ -404,7 +440,7 @@ def match(here: Array, others: list[Array]) -> tuple[Array, Array]:
 
 
 def quality(here: Array, others: list[Array]) -> Array:
-    """Icasso's index of the cluster that each component is in: similarity within, less that with all others.
+    """Icasso's index of the cluster that each component is in: similarity within, minus that with all others.
 
     As many clusters as components are made, by average linkage. A component alone in its cluster has 0.
     """

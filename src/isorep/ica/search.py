@@ -1,10 +1,9 @@
 """FOBI and the symmetric fixed point: from the fourth-order start to the neighbourhood of every component.
 
-Strong components are found first whatever one does, so only the less Gaussian half of the directions is iterated, at
-half the price. Directions that have settled leave; the rows are projected onto what remains, and so on down. In many
-dimensions outlying rows are starts as well, since they lie near the components that make them outlying, and the search
-ends when no more directions rise above what Gaussian noise would show: what is left then cannot be determined from
-afar, and sweeps over it would only fit noise.
+Strong components are found first in any case, so only the less Gaussian half of the directions is iterated, at half
+the cost. Directions that have converged are removed; the rows are projected onto the remaining space, and so on. In
+many dimensions outlying rows are starts as well, since they lie near the components that make them outlying. The
+search ends when no more directions exceed the level of Gaussian noise: further sweeps would only fit noise.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def search(
     kept: FitState | None,
     start_rotation: Array | None = None,
 ) -> Array:
-    """All directions, each near a component of its own or left where the search could not settle it."""
+    """All directions, each near its own component, or where the search left it without convergence."""
     width = rows.width
     wanted = max(int(ROWS_A_PLANE * width**2), LEAST_ROWS)
     here = rows.sample(wanted, np.random.default_rng(seed))
@@ -92,16 +91,16 @@ def search(
 
 
 def _next_directions(rows: WhiteRows, contrast: Contrast, stalled: bool) -> Array:
-    """Where the search goes on in the space that is left: where it was, or from new starts where it got no further."""
+    """The next directions in the remaining space: the current ones, or new starts if the search stalled."""
     return outlying_start(rows, contrast) if stalled else np.eye(rows.width)
 
 
 def _settle(
     rows: WhiteRows, directions: Array, contrast: Contrast, ledger: Ledger, found: float, left: float, quiet: int
 ) -> tuple[Array, Array, Array, Array, int]:
-    """Iterate some of the directions until enough have settled: those, the others, which settled, their contrasts.
+    """Iterate some directions until enough have converged: those, the others, which converged, their contrasts.
 
-    The last number counts on from ``quiet`` the sweeps in which no direction was above noise.
+    The last number continues, from ``quiet``, the count of sweeps in which no direction was above noise.
     """
     working = max(int(np.ceil(_WORKING_SHARE * rows.width)), min(_LEAST_WORKING, rows.width))
     moving, waiting = directions[:working], directions[working:]
@@ -139,8 +138,8 @@ def _used_up(ledger: Ledger) -> bool:
 def fobi_start(rows: WhiteRows) -> Array:
     r"""Fourth-order blind identification (FOBI, Cardoso 1989): eigenvectors of :math:`E[\|z\|^2zz^\top]` as rows.
 
-    Those of the least Gaussian eigenvalues come first. They follow any rotation of the data, so the outcome does
-    not depend on the basis in which the data came.
+    Those of the least Gaussian eigenvalues come first. They follow any rotation of the data, so the result does
+    not depend on the basis of the data.
     """
     values, vectors = np.linalg.eigh(rows.fourth_order())
     order = np.argsort(-np.abs(values - (rows.width + 2)), kind="stable")
@@ -150,8 +149,8 @@ def fobi_start(rows: WhiteRows) -> Array:
 def outlying_start(rows: WhiteRows, contrast: Contrast) -> Array:
     """Orthonormal directions that begin with the best of two kinds of starts: outlying rows and those of FOBI.
 
-    All are moved by one step of the fixed point. Those with the largest curvature are taken first, each without what
-    it shares with those before it, unless that is most of it. The other directions are FOBI's.
+    All are moved by one step of the fixed point. Those with the largest curvature are taken first, each orthogonalised
+    against those before it and skipped if little of it remains. The other directions are FOBI's.
     """
     width = rows.width
     fobi, outlying = fobi_start(rows), rows.outlying(width)
@@ -167,7 +166,7 @@ def outlying_start(rows: WhiteRows, contrast: Contrast) -> Array:
 
 
 def _far_apart(vectors: Array, most: int) -> Array:
-    """Up to so many of the unit vectors, in order, without what they share with earlier ones; at unit length."""
+    """Up to ``most`` of the unit vectors, in order, orthogonalised against earlier ones, at unit length."""
     chosen = np.empty((0, vectors.shape[1]))
     for start in range(0, len(vectors), _SCREENED):
         block = vectors[start : start + _SCREENED]
@@ -183,7 +182,7 @@ def _far_apart(vectors: Array, most: int) -> Array:
 
 
 def upright(rows: WhiteRows, directions: Array, contrast: Contrast) -> Array:
-    """Directions with non-negative skewness, so that what is made from them does not depend on arbitrary signs."""
+    """Directions with non-negative skewness, so that results do not depend on arbitrary signs."""
     third = rows.portrait(directions, contrast).third
     return directions * np.where(third >= 0, 1.0, -1.0)[:, None]
 

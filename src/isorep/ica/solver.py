@@ -2,10 +2,10 @@ r"""Rotation of whitened rows to independent components.
 
 All components minimise :math:`\sum_j c_j\,\mathbb E\,G(w_j^\top z)` over orthonormal :math:`w_j`, where the sign
 :math:`c_j=\operatorname{sign}\alpha_j`, :math:`\alpha_j=\mathbb E\,g'(y_j)-\mathbb E\,g(y_j)y_j`, lets sub- and
-super-Gaussian components live side by side. Near the solution the curvature in the plane of two independent components
+super-Gaussian components be found together. Near the solution the curvature in the plane of two independent components
 is :math:`|\alpha_i|+|\alpha_j|`; dividing the gradient by it is the symmetric fixed point [1]_, which the search
-iterates, and the preconditioner of the quasi-Newton finish [2]_. Everything is paid for in *sweeps*: passes over all
-rows at all directions.
+iterates, and the preconditioner of the quasi-Newton finish [2]_. Costs are counted in *sweeps*: passes over all rows at
+all directions.
 
 References
 ----------
@@ -134,7 +134,7 @@ def rotate(
 
 
 def _determined(finish: Finish, share: float) -> Finish:
-    """The finish of the directions that rise above noise alone, if this share does not; of all of them otherwise."""
+    """The finish of only the directions above noise, if at least this share is not above it; otherwise of all."""
     gaussian = finish.look().gaussian
     if gaussian.mean() < share:
         return finish
@@ -142,9 +142,9 @@ def _determined(finish: Finish, share: float) -> Finish:
 
 
 def _with_risen(finish: Finish, tol: float) -> Finish:
-    """Polish what is left among itself, at the price of its own dimensions; what rises above noise joins the others.
+    """Polish the remaining directions among themselves; those that rise above noise join the others.
 
-    Whenever a share of it has risen, the rest goes on without that, and is cheaper.
+    The cost is that of the remaining dimensions, and falls whenever a share of them has risen.
     """
     rows, contrast, ledger = finish.rows, finish.contrast, finish.ledger
     quiet, reached, best = 0, finish.look().contrast, 0.0
@@ -172,9 +172,9 @@ def _with_risen(finish: Finish, tol: float) -> Finish:
 
 
 def leave_saddle(matrix: Array, portrait: Portrait, contrast: Contrast, n: int) -> Array | None:
-    """Turn the planes in which the contrast has no optimum by half a right angle; None if there are none.
+    """Rotate the planes in which the contrast has no optimum by half a right angle; None if there are none.
 
-    Sum and difference of two components are a saddle halfway between the two ways of telling them apart.
+    Sum and difference of two components are a saddle halfway between the two optima of their plane.
     """
     planes = conditioning(portrait)
     limit = -_SADDLE * np.sqrt(contrast.noise / n)
@@ -193,10 +193,10 @@ def leave_saddle(matrix: Array, portrait: Portrait, contrast: Contrast, n: int) 
 def change_sides(finish: Finish, tol: float, inner_tol: float, *, early: bool) -> tuple[Finish, Outlook]:
     """Seek components that are no better than noise on the other side of Gaussian, as long as that finds better ones.
 
-    Where all sources are weak, a direction that has not found its source yet follows the noise, and the noise decides
-    on which side of Gaussian. On the wrong side it stays for good, with its source spread over the other weak
-    components. Held on the other side, all weak components together gather the source again. Early, before the
-    contrast has settled, that is only worth trying where nearly all weak components are on one side.
+    Where all sources are weak, a direction that has not found its source yet follows the noise, which decides the side
+    of Gaussian. On the wrong side the direction is stuck, with its source spread over the other weak components. Held
+    on the other side, all weak components together recover the source. Early, before the contrast has converged, that
+    is only worth trying where nearly all weak components are on one side.
     """
     rows, contrast, ledger = finish.rows, finish.contrast, finish.ledger
     outlook = finish.run(tol)
@@ -242,9 +242,9 @@ def reconsider(
 ) -> Array | None:
     """Better optima for sub-Gaussian components that depend on each other, if a few restarts find any.
 
-    Clusters are the usual cause: seen from one side they are two-peaked (sub-Gaussian), from another one cluster
-    stands apart (super-Gaussian), and which of the two a component ends up with is decided early, by chance. Weak
-    components take part, as they give way.
+    Clusters are the usual cause: along one direction they are bimodal (sub-Gaussian), along another one cluster is
+    separated from the rest (super-Gaussian). Which of the two a component converges to is decided early, by chance.
+    Weak components take part, as they can change easily.
     """
     below = np.flatnonzero(outlook.signs < 0)
     if len(below) < 2:
@@ -290,9 +290,9 @@ def reconsider(
 
 
 def uncertainty(portrait: Portrait, n: int) -> Array:
-    r"""How far sampling lets each direction stray from the truth, in radians, as if components were independent.
+    r"""Sampling error of each direction, in radians, if components are independent.
 
-    What component :math:`i` has of component :math:`j` has variance
+    The overlap of component :math:`i` with component :math:`j` has variance
     :math:`(\gamma_i+\gamma_j+\alpha_j^2)/n(|\alpha_i|+|\alpha_j|)^2` with
     :math:`\gamma=\mathbb E\,g(y)^2-(\mathbb E\,g(y)y)^2` [1]_, whitening included; a direction's variance is the sum
     over the others. It is too small where the curvature itself is mostly noise.

@@ -1,13 +1,14 @@
-"""Summary of a fit: plain data with a versioned schema: what a report or another program needs to know about it."""
+"""Summary of a fit: plain data with a versioned schema, for reports and other programs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..errors import InputError
 from ..representation import Array
 from ..results import ResultRecord, plain
 from .contrasts import contrast_named
@@ -15,9 +16,12 @@ from .curvature import Plane, weak_planes
 from .estimator import ICA
 from .whitening import columns_left_out
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 MOST_PLANES = 200  # that are named one by one
 _WHOLE = 200  # components up to which the matrix of planes is kept as it is
-_BLOCKS = 64  # blocks a side beyond
+_BLOCKS = 64  # blocks per side beyond that
 _STEPS = 500  # of the path that are kept
 PARTS = ("contrast", "kurtosis", "skewness", "uncertainty", "gaussian", "unsettled")
 
@@ -34,13 +38,13 @@ def summarise(
     Parameters
     ----------
     ica : ICA
-        Fitted. Without whitening there is less to say: no rank, moments, uncertainty or planes.
+        The fitted estimator. Without whitening there is no rank, moments, uncertainty or planes.
     name : str
-        What to call the data.
+        Name of the data.
     rows : int
-        How many rows it was fitted to.
+        Number of rows it was fitted to.
     seconds, peak_memory : float and int, optional
-        What the fit took; memory in bytes.
+        Run time, and peak memory in bytes, of the fit.
 
     Examples
     --------
@@ -48,7 +52,7 @@ def summarise(
     >>> from isorep.ica.summary import summarise
     >>> X = np.random.default_rng(0).laplace(size=(3000, 3))
     >>> summarise(isorep.ICA().fit(X), name="sources", rows=3000)["reading"]
-    'All 3 components differ from Gaussian ones.'
+    'All 3 components differ from Gaussian.'
     """
     return Fit.of(ica, name=name, rows=rows, seconds=seconds, peak_memory=peak_memory).to_dict()
 
@@ -103,50 +107,101 @@ class Fit(ResultRecord):
         }
         return super().to_dict() | dict(plain(fit_facts(self.ica) | more))
 
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per component: contrast, kurtosis, skewness, uncertainty, and whether it is Gaussian or unsettled."""
+        return component_rows({part: getattr(self.ica, f"{part}_") for part in PARTS if hasattr(self.ica, f"{part}_")})
+
+    def panels(self) -> list[str]:
+        """Without whitening there is nothing to draw."""
+        return [] if self.n_weak_planes is None else super().panels()
+
+    def plot_matrix(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The curvature of the contrast in the plane of every two components: where it is 0 they are free to turn."""
+        return plot_planes(self.ica, ax, width)
+
+    def plot_components(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """How far sampling lets each component stray, in degrees; those without a non-Gaussian shape are marked."""
+        from ..report.plots import columns
+
+        if self.n_weak_planes is None:
+            raise InputError("without whitening the uncertainty of components is not known")
+        values = np.degrees(np.minimum(self.ica.uncertainty_, np.pi / 2))
+        label, across = "uncertainty (degrees)", "component, strongest first"
+        return columns(ax, values, label, across, groups=kinds(self.ica.gaussian_), limits=(0.0, None), width=width)
+
     @property
     def reading(self) -> str:
-        """The answer in a sentence."""
+        """The result in one sentence."""
         k = len(self.ica.components_)
         if not hasattr(self.ica, "gaussian_"):
             return f"{k} components, found without whitening: their contrasts depend on the scale of the data."
         gaussian = int(self.ica.gaussian_.sum())
         if gaussian == k:
-            return f"None of the {k} components can be told from Gaussian ones."
+            return f"All {k} components are indistinguishable from Gaussian."
         if gaussian:
-            return f"{k - gaussian} of {k} components differ from Gaussian ones; {gaussian} span a near-Gaussian space."
-        return f"All {k} components differ from Gaussian ones." if k > 1 else "There is one component."
+            return f"{k - gaussian} of {k} components differ from Gaussian; {gaussian} span a near-Gaussian space."
+        return f"All {k} components differ from Gaussian." if k > 1 else "There is one component."
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What to keep in mind about these numbers: sentences, each with whether it applies."""
+        """Limits of these numbers, as sentences."""
         ica, rows = self.ica, self.rows
         said = list(self.notes)
         if not ica.converged_:
-            said.append(f"the fit stopped after {ica.n_iter_} sweeps before the contrast had settled: raise max_iter")
+            said.append(f"the fit stopped after {ica.n_iter_} sweeps before the contrast had converged: raise max_iter")
         if self.n_weak_planes is None:
             return (*said, "rows were neither centred nor whitened: components depend on the scale of the data")
         k, d = ica.components_.shape
         gaussian, unsettled = int(ica.gaussian_.sum()), np.flatnonzero(ica.unsettled_)
-        named = ", ".join(map(str, unsettled[:10])) + (
+        named = ", ".join(f"ica{index}" for index in unsettled[:10]) + (
             f" and {len(unsettled) - 10} more" if len(unsettled) > 10 else ""
         )
         loose = self.n_weak_planes - gaussian * (gaussian - 1) // 2
         left_out = columns_left_out(ica, self.name)
         varying = d - int((getattr(ica, "left_out_spreads_", np.zeros(0)) > 0).sum())
         about = [
-            (gaussian, f"{gaussian} of {k} components cannot be told from Gaussian ones: only their span is known"),
+            (gaussian, f"{gaussian} of {k} components are indistinguishable from Gaussian: only their span is known"),
             (len(unsettled), f"{len(unsettled)} components had not settled: {named}"),
             (loose, f"{loose} more planes of two components have no curvature beyond sampling error: they may turn"),
             (left_out, left_out or ""),
             (ica.rank_ < varying, f"only {ica.rank_} of {d} directions vary"),
-            (k < ica.rank_, f"components are of the {k} directions of largest variance, among {ica.rank_} that vary"),
-            (rows < 10 * k, f"{rows} rows for {k} components are few: chance shows structure of its own"),
+            (k < ica.rank_, f"components use the {k} directions of largest variance, of {ica.rank_} that vary"),
+            (rows < 10 * k, f"only {rows} rows for {k} components: chance structure may look like components"),
         ]
         return (*said, *(sentence for applies, sentence in about if applies))
 
 
+def component_rows(columns: dict[str, Array]) -> list[dict[str, Any]]:
+    """One row per component, counted from 0."""
+    count = len(next(iter(columns.values())))
+    return [{"component": at, **{name: column[at].item() for name, column in columns.items()}} for at in range(count)]
+
+
+def kinds(gaussian: Array) -> list[str]:
+    """What a figure calls each component."""
+    return ["near-Gaussian" if each else "non-Gaussian" for each in gaussian]
+
+
+def plot_planes(ica: ICA, ax: Axes | None, width: str) -> Axes:
+    """The matrix of planes; a component's own curvature, on the diagonal, is no plane."""
+    from ..report.plots import matrix
+
+    if not hasattr(ica, "conditioning_"):
+        raise InputError("without whitening the curvature of planes is not known")
+    planes = np.array(ica.conditioning_)
+    np.fill_diagonal(planes, np.nan)
+    known = planes[np.isfinite(planes)]
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    reach = max(abs(low), abs(high)) or 1.0
+    limits = (-reach, reach) if low < -0.05 * reach else (0.0, reach)
+    names = [str(place) for place in range(len(planes))]
+    return matrix(
+        ax, planes, names, names, "curvature of the plane", width=width, limits=limits, names=("component",) * 2
+    )
+
+
 def fit_facts(ica: ICA) -> dict[str, Any]:
-    """What the JSON of a fit and that of its stability have in common."""
+    """The part of the JSON that a fit and its stability share."""
     k, d = ica.components_.shape
     parts = {part: getattr(ica, f"{part}_") for part in PARTS if hasattr(ica, f"{part}_")}
     left_out = None
@@ -164,8 +219,8 @@ def fit_facts(ica: ICA) -> dict[str, Any]:
 def conditioning(planes: Array) -> dict[str, Array]:
     """The matrix of planes: as it is, or for many components the least curvature in each of 64 x 64 blocks.
 
-    ``edges`` says which components a block holds: from one edge up to the next. The diagonal of the whole matrix, a
-    component's own curvature, is no plane; in blocks it is left out.
+    ``edges`` gives the components of a block: from one edge up to the next. The diagonal of the whole matrix, a
+    component's own curvature, is not a plane; in blocks it is left out.
     """
     whole = len(planes) <= _WHOLE
     edges = block_edges(len(planes), _WHOLE if whole else _BLOCKS)
@@ -173,7 +228,7 @@ def conditioning(planes: Array) -> dict[str, Array]:
 
 
 def block_edges(k: int, most: int) -> Array:
-    """Where at most so many blocks of ``k`` components begin, and where the last ends."""
+    """The starts of at most ``most`` blocks of ``k`` components, and the end of the last."""
     return np.linspace(0, k, min(k, most) + 1).astype(int)
 
 
@@ -193,7 +248,7 @@ def settings(ica: ICA) -> dict[str, Any]:
 
 
 def remarks(ica: ICA) -> list[str]:
-    """What is said about each component: nothing, that it is unsettled, or Gaussian."""
+    """The remark on each component: none, unsettled, or Gaussian."""
     none = np.zeros(len(ica.components_), bool)
     gaussian, unsettled = (getattr(ica, name, none) for name in ("gaussian_", "unsettled_"))
     said: list[str] = np.where(gaussian, "Gaussian", np.where(unsettled, "unsettled", "")).tolist()
@@ -201,7 +256,7 @@ def remarks(ica: ICA) -> list[str]:
 
 
 def thinned(path: Array) -> Array:
-    """At most so many steps, the first and the last among them."""
+    """A limited number of steps, including the first and the last."""
     if len(path) <= _STEPS:
         return path
     return np.asarray(path[np.linspace(0, len(path) - 1, _STEPS).astype(int)])

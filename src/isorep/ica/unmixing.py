@@ -1,4 +1,4 @@
-"""Whitening and ICA as functions: from rows, wherever they lie, to plain records of what was found.
+"""Whitening and ICA as functions: from rows in memory, in files or on workers to plain records.
 
 The scikit-learn estimators take their attributes from these records, which have the same names.
 """
@@ -16,7 +16,8 @@ from ..covariance import principal, resolve_alone
 from ..errors import InputError
 from ..moments import Moments, moments_alone
 from ..representation import Array, Matrix, rounding_of
-from ..rows import Crew, ProjectedRows, block_rows, blocks, read_rows
+from ..rows import ProjectedRows, block_rows, blocks, read_rows
+from ..threads import Crew
 from .checkpoint import Checkpoint, Keeper, Report
 from .contrasts import Contrast
 from .newton import indistinct
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 FLOATS = [np.float64, np.float32, np.float16]
 FINGERPRINT_ROWS = 4096
-_UNSETTLED = 0.05  # radians a Newton step would still turn a component that has not settled
+_UNSETTLED = 0.05  # radians by which a Newton step would still rotate a component that has not converged
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +133,7 @@ def unmix(
 ) -> WhiteUnmixing:
     """ICA of rows whose whitening in principal axes is known; settings as for :class:`~isorep.ICA`.
 
-    Whitening and seed come from a checkpoint that holds them: nothing may tell the two apart.
+    Whitening and seed are taken from the checkpoint if there is one, so that a resumed fit is identical.
     """
     keeper = keeper or Keeper()
     seed = int(random_state.randint(2**31 - 1))
@@ -179,7 +180,7 @@ def unmix_unwhitened(
 def described(
     white: WhiteRows, rotation: Rotation, contrast: Contrast, whitening: WhiteningMap, max_iter: int
 ) -> WhiteUnmixing:
-    """Canonical form and everything that is known about the components."""
+    """Components in canonical form, with all their statistics."""
     portrait = rotation.portrait
     found, order = _canonical(rotation, contrast, whitening.mean_, whitening.components_, whitening.mixing_, max_iter)
     gaussian = indistinct(portrait.alpha, contrast, white.n)[order]
@@ -218,7 +219,7 @@ def _canonical(
 
 
 def _kept(whitening: WhiteningMap, keeper: Checkpoint, seed: int) -> tuple[WhiteningMap, int]:
-    """Whitening and seed of the checkpoint, which takes over these if it is new."""
+    """Whitening and seed of the checkpoint; a new checkpoint stores the given ones."""
     names = ("mean", "components", "mixing", "singular_values", "rank")
     if keeper.load() is None:
         keeper.whitening = {name: np.atleast_1d(getattr(whitening, f"{name}_")) for name in names}
@@ -265,7 +266,7 @@ class ArraySource:
         return ArrayRows(filled(shape, dtype, rows.__getitem__, crew, parts), crew)
 
     def fingerprint(self) -> str:
-        """Shape, dtype and a few thousand rows from all over the data."""
+        """Shape, dtype and a few thousand evenly spread rows."""
         step = max(self.shape[0] // FINGERPRINT_ROWS, 1)
         digest = hashlib.sha256(f"{self.shape} {self.dtype.str}".encode())
         for rows in blocks(self.shape[0], block_rows(self.shape[1])):

@@ -1,4 +1,4 @@
-r"""Whitened rows and the passes over them: all that the solver ever asks of the data.
+r"""Whitened rows and the passes over them: the solver's only access to the data.
 
 A pass returns sums over rows, which add over blocks, processes and machines. One sweep reads each block once,
 projects it, applies the contrast in place and accumulates :math:`\sum g(Y)^\top Z`; the projections of all rows
@@ -18,8 +18,9 @@ import numpy as np
 
 from ..errors import InputError, missing_extra
 from ..representation import Array, Matrix
-from ..rows import Crew, blocks, read_rows
+from ..rows import blocks, read_rows
 from ..storage.scratch import empty
+from ..threads import Crew
 from .contrasts import Contrast, column_squares, column_sums
 
 _BLOCK_CELLS = 3 * 2**18  # cells of a block: its rows and their projections stay in the cache of a core
@@ -44,7 +45,7 @@ class Sweep:
 
 @dataclass(frozen=True, eq=False)
 class Portrait:
-    r"""What one last pass tells about every component :math:`y` and every pair of them.
+    r"""Statistics of every component :math:`y` and every pair of them, from one last pass.
 
     ``third`` and ``fourth`` are moments, ``pairs[i, j]`` is :math:`\mathbb E\,g'(y_i)y_j^2`, ``product``
     :math:`\mathbb E\,g(y)y` and ``square`` :math:`\mathbb E\,g(y)^2`; ``slope`` and ``value`` are as in a sweep.
@@ -67,8 +68,8 @@ class Portrait:
 def canonical_form(excess: Array, third: Array, mixing: Array) -> tuple[Array, Array]:
     """The order and the signs of components: by distance from a Gaussian's contrast, with non-negative skewness.
 
-    Both can tie: sources of one distribution in equal numbers, symmetric rows. What differs by rounding alone is
-    settled by the largest entry of the component's column of ``mixing``: its row decides the order, its sign the sign.
+    Both can tie, for sources with one distribution or symmetric rows. Differences by rounding alone are ties, resolved
+    by the largest entry of the component's column of ``mixing``: its row decides the order, its sign the sign.
     """
     size = np.abs(mixing)
     leading = np.argmax(size >= (1 - _TIE) * size.max(axis=0), axis=0)
@@ -109,7 +110,7 @@ def fourth_order_sums(z: Array) -> Sums:
 
 
 class WhiteRows(ABC):
-    """Rows with unit covariance, wherever they lie; a kind of rows says how sums over all of them are made."""
+    """Rows with unit covariance; a subclass implements sums over all of them."""
 
     sweep_sums: Callable[..., Any] = staticmethod(sweep_sums)
     portrait_sums: Callable[..., Any] = staticmethod(portrait_sums)
@@ -141,7 +142,7 @@ class WhiteRows(ABC):
 
     @abstractmethod
     def means(self, block_sums: Callable[[Any], Any]) -> Sums:
-        """What a function gives for every block, added up in an order fixed by the shape, over the number of rows."""
+        """Mean of a function over blocks: sums added in an order fixed by the shape, divided by the number of rows."""
 
     @abstractmethod
     def project(self, directions: Array) -> WhiteRows:
@@ -153,11 +154,11 @@ class WhiteRows(ABC):
 
     @abstractmethod
     def outlying(self, count: int) -> Array:
-        """Up to so many rows that lie farthest from the mean, in float64, in their order; none that lies there."""
+        """Up to ``count`` rows that lie farthest from the mean, in float64, in their order; none at the mean itself."""
 
 
 class ArrayRows(WhiteRows):
-    """Whitened rows in an array or a memory map, worked on by one thread a core."""
+    """Whitened rows in an array or a memory map, processed by one thread per core."""
 
     def __init__(self, values: Matrix, crew: Crew) -> None:
         super().__init__(values.shape, values.dtype)

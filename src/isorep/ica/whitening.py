@@ -1,4 +1,4 @@
-"""The whitening transformer, and what it shares with ICA: checking rows, applying a fitted affine map to them."""
+"""Whitening transformer, and the base class it shares with ICA: checking rows, applying a fitted affine map."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from ..chunked import ChunkedRows, is_dask
 from ..covariance import sentence_on_columns
 from ..errors import InputError
 from ..representation import Array, Matrix, Representation
-from ..rows import Crew, block_rows, blocks, map_blocks, read_rows, refuse_non_finite
+from ..rows import block_rows, blocks, map_blocks, read_rows, refuse_non_finite
 from ..storage.lazy import LazyMatrix
+from ..threads import Crew
 from .unmixing import FLOATS, WhiteningMap, as_source, whiten
 
 
 class AffineTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """What whitening and ICA share: a fitted affine map of rows, and the way back."""
+    """Base class of whitening and ICA: a fitted affine map of rows, and its inverse."""
 
     mean_: Array
     components_: Array
     mixing_: Array
 
     def transform(self, X: Any) -> Any:
-        """Rows to components; float32 stays float32, and a Dask array stays one."""
+        """Map rows to components; float32 stays float32, and a Dask array gives a lazy Dask array."""
         check_is_fitted(self)
         return apply_affine(open_rows(self, X, reset=False), self.components_.T, before=self.mean_)
 
     def inverse_transform(self, X: Any) -> Any:
-        """Components back to rows."""
+        """Map components back to rows."""
         check_is_fitted(self)
         return apply_affine(open_components(self, X), self.mixing_.T, after=self.mean_)
 
@@ -48,38 +49,38 @@ class Whitening(AffineTransformer):
 
     .. math:: z=(x-\bar x)\,V\Lambda^{-1/2},\qquad \operatorname{Cov}(x)=V\Lambda V^\top
 
-    The covariance is summed in float64 whatever the input's dtype, and only directions that rise above the rounding of
-    that dtype are kept: constant and duplicate columns are a normal case. Columns that vary by no more than 1e-4 of the
-    median column are left out, as released models have dead ones, unless ``standardise`` says that units differ.
-    Whitened training rows have unit covariance within 1e-3, whatever their columns. Arrays, memory maps,
-    representations read from files and Dask arrays are all taken, and never copied as a whole.
+    The covariance is summed in float64 for every input dtype, and only directions above the rounding of that dtype are
+    kept, so that constant and duplicate columns are allowed. Columns that vary by no more than 1e-4 of the median
+    column are left out, as released models have dead ones, unless ``standardise`` is set. Whitened training rows have
+    unit covariance within 1e-3. Input can be an array, memory map, representation or Dask array; it is never copied as
+    a whole.
 
     Parameters
     ----------
     n_components : int, optional
-        Keep this many leading axes; by default the numerical rank.
+        Number of leading axes to keep; default: the numerical rank.
     kind : {"pca", "zca"}
-        Whether to stay in principal axes or to rotate back, :math:`z=(x-\bar x)V\Lambda^{-1/2}V^\top`: the whitening
-        that changes the data least and has a component for every column.
+        ``"pca"`` (default) keeps principal axes. ``"zca"`` rotates back, :math:`z=(x-\bar x)V\Lambda^{-1/2}V^\top`: the
+        whitening that changes the data least and has a component for every column.
     rounding : float, optional
-        The relative rounding of the values, if they were once stored coarser than they are now (bfloat16: ``2**-7``).
+        Relative rounding of the values, if they were once stored at a lower precision (bfloat16: ``2**-7``).
     standardise : bool
-        For columns in different units, such as measured features: every column that varies by more than the rounding
-        of its values counts, and principal axes are those of columns with unit variance. By default false.
+        Use for columns in different units, such as measured features: every column that varies by more than the
+        rounding of its values counts, and principal axes are those of columns with unit variance. Default: no.
 
     Attributes
     ----------
     components_ : (k, d) array
-        Rows times its transpose whiten centred data.
+        The whitening matrix: centred rows times its transpose are whitened.
     mixing_ : (d, k) array
-        The way back.
+        The inverse map.
     mean_ : (d,) array
     rank_ : int
         Numerical rank of the training data.
     singular_values_ : (k,) array
-        Standard deviations along the principal axes that were kept.
+        Standard deviations along the kept principal axes.
     left_out_columns_ : int array
-        The columns that do not count: constant ones, and those that hardly vary beside the others.
+        Columns that are left out: constant ones, and those that hardly vary compared with the others.
     left_out_spreads_ : array
         Their standard deviations; 0 for constant ones.
 
@@ -111,7 +112,7 @@ class Whitening(AffineTransformer):
         self.standardise = standardise
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn mean and axes."""
+        """Fit mean and axes."""
         source = as_source(open_rows(self, X, reset=True))
         self.with_map(
             whiten(source, self.n_components, kind=self.kind, rounding=self.rounding, standardise=self.standardise)
@@ -122,14 +123,14 @@ class Whitening(AffineTransformer):
         return self
 
     def with_map(self, found: WhiteningMap) -> Self:
-        """Take over a map, as fitted."""
+        """Set the fitted attributes from a map."""
         self.__dict__.update(vars(found))
         self._n_features_out = len(found.components_)
         return self
 
 
 def quietly(estimator: Fitted, rows: Any) -> Fitted:
-    """A fit whose warnings are told elsewhere."""
+    """A fit without warnings, which the caller reports."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         estimator.fit(rows)
@@ -158,7 +159,7 @@ def columns_left_out(fitted: Any, name: str) -> str | None:
 def apply_affine(rows: Any, matrix: Array, *, before: Array | None = None, after: Array | None = None) -> Any:
     """``(rows - before) @ matrix + after``: products in float64, the result in the rows' precision.
 
-    The result is an array in memory; a Dask array stays one.
+    The result is an array in memory, or a lazy Dask array for a Dask array.
     """
     before = np.zeros(matrix.shape[0]) if before is None else before
     after = np.zeros(matrix.shape[1]) if after is None else after
@@ -181,7 +182,7 @@ def transformed(block: Array, matrix: Array, before: Array, after: Array | float
 
 
 class AffineRows(LazyMatrix):
-    """Rows under an affine map, ``(rows - before) @ matrix + after``, computed when they are asked for."""
+    """Rows under an affine map, ``(rows - before) @ matrix + after``, computed when they are read."""
 
     def __init__(
         self,
@@ -229,9 +230,9 @@ class AffineRows(LazyMatrix):
 
 
 def open_rows(estimator: BaseEstimator, data: Any, *, reset: bool) -> Any:
-    """Check what was passed to an estimator: rows as an array, or as they lie where they should not be copied.
+    """Check the input of an estimator: rows as an array, or unchanged where they should not be copied.
 
-    Small things go through scikit-learn's validation. Representations, memory maps, stored arrays and Dask arrays are
+    Arrays in memory go through scikit-learn's validation. Representations, memory maps, stored and Dask arrays are
     taken as they are; their non-finite values are found by the pass over moments.
     """
     if isinstance(data, Representation):

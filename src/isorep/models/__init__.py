@@ -1,6 +1,6 @@
 """Models to compare, and the trainer they are made with.
 
-The small autoencoder of digits needs the core alone; everything else needs torch and loads when it is asked for.
+The small autoencoder of digits needs the core only; everything else needs torch and loads on first use.
 """
 
 from __future__ import annotations

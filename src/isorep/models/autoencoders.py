@@ -1,6 +1,6 @@
 """Autoencoders of images: published convolutions with a style decoder, small spatial and dense ones, and their loss.
 
-BioAE: latents that are asked to be nonnegative and of low energy.
+BioAE: latents that are penalised to be nonnegative and of low energy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Shape = tuple[int, int, int]
 Prepare = Callable[[Any, Any], Any]
 
 KINDS = ("published", "light", "spatial", "dense")
-SHRINKS = 16  # how much smaller the published convolutions make an image, in each direction
+SHRINKS = 16  # factor by which the published convolutions shrink an image, in each direction
 _KERNELS, _STRIDES = (3, 3, 4), (1, 1, 2)
 _STAGES = (1, 2, 4, 8)  # channels of each stage, in widths
 _LIGHT = 8
@@ -29,7 +29,7 @@ _DENSE = (256, 256)
 
 
 class PlainAutoencoder(nn.Module):
-    r"""An autoencoder without anything else: the mean sigmoid cross-entropy of pixels is its loss.
+    r"""Plain autoencoder, whose loss is the mean sigmoid cross-entropy of pixels.
 
     Its weight decay, which is a setting of the training, is what keeps its decoder well conditioned. Other models of
     the benchmark are subclasses that add to the loss or change what lies between encoder and decoder.
@@ -39,7 +39,7 @@ class PlainAutoencoder(nn.Module):
     shape : tuple of int
         Channels, height and width of the images.
     latents : int
-        How many latents are scored; the benchmark takes twice the number of factors.
+        Number of latents that are scored; the benchmark uses twice the number of factors.
     network : {"dense", "spatial", "light", "published"}
         As in :func:`isorep.models.autoencoders.make_networks`.
 
@@ -58,7 +58,7 @@ class PlainAutoencoder(nn.Module):
     inputs: ClassVar[int] = 1
     """Numbers of the decoder for each latent."""
     discrete: ClassVar[bool] = False
-    """Whether what is scored takes few values."""
+    """Whether the scored latents take few values."""
     has_axes: ClassVar[bool] = True
     """Whether latents are numbers that can be mixed, as ICA does; codes of a codebook cannot."""
 
@@ -71,7 +71,7 @@ class PlainAutoencoder(nn.Module):
         )
 
     def encode(self, images: Any) -> Any:
-        """What is scored, one row an image."""
+        """The latents that are scored, one row per image."""
         return self.encoder(as_unit(images))
 
     def decode(self, latents: Any) -> Any:
@@ -94,7 +94,7 @@ class PlainAutoencoder(nn.Module):
 
     @classmethod
     def prepare(cls, latents: int) -> Prepare | None:
-        """What the trainer draws for a batch of a model with so many latents; None where nothing is random."""
+        """The trainer's random draws for a batch of a model with ``latents`` latents; None where nothing is random."""
         return None
 
     @property
@@ -199,7 +199,7 @@ class ConvEncoder(nn.Module):
 
 
 class StyleDecoder(nn.Module):
-    """A learnt constant that twelve blocks enlarge; the latents say how to scale and shift every channel of a block.
+    """A learnt constant that twelve blocks enlarge; the latents scale and shift every channel of a block.
 
     A block is a transposed convolution, LeakyReLU 0.2, an instance norm and x * scale(w) + shift(w), where w are two
     hidden layers of the latents, and scale and shift are rectified linear functions of w.
@@ -229,7 +229,7 @@ class StyleDecoder(nn.Module):
 
 
 class SpatialEncoder(nn.Module):
-    """Convolutions of images less their mean, then where each channel looks and what it sees there.
+    """Convolutions of mean-centred images, then the position and value of each channel (spatial softmax).
 
     Half of the last channels are maps of attention: the mean place under their softmax (Finn et al. 2016, spatial
     softmax), and what the other half shows there and on average, go through a hidden layer.
@@ -268,7 +268,7 @@ class SpatialEncoder(nn.Module):
 
 
 class SpatialDecoder(nn.Module):
-    """Latents beside the coordinates of every place, and convolutions that enlarge (Watters et al. 2019, broadcast)."""
+    """Latents concatenated with the coordinates of every place, and enlarging convolutions (Watters et al. 2019)."""
 
     def __init__(self, latents: int, shape: Shape, width: int = _SPATIAL) -> None:
         super().__init__()
@@ -349,7 +349,7 @@ class _StyleBlock(nn.Module):
 
 
 def _start_of(shape: Shape) -> tuple[int, int, int]:
-    """Channels, and the height and width that are left after the convolutions."""
+    """Channels, height and width after the convolutions."""
     channels, height, width = shape
     if height % SHRINKS or width % SHRINKS or min(height, width) < 2 * SHRINKS:
         sides = f"images whose sides are multiples of {SHRINKS} from {2 * SHRINKS} on, not {height} x {width}"

@@ -112,7 +112,7 @@ class StackedModels:
         self._fixed = {name: state[name].clone() for name in self._fixed}
 
     def keep(self, places: Any) -> None:
-        """Go on with some of the models."""
+        """Continue with some of the models."""
         self.load({name: value[places] for name, value in self.state().items()})
 
     def _one(self, state: dict[str, Any], batch: Any) -> Any:
@@ -121,7 +121,7 @@ class StackedModels:
 
 
 class _Loss(nn.Module):
-    """The loss as a module, so that any method of the model sees the weights of one of many."""
+    """The loss as a module, so that any method of the model uses the weights of one of many."""
 
     def __init__(self, module: Any, loss: Callable[..., Any]) -> None:
         super().__init__()
@@ -148,7 +148,7 @@ class Movers:
             raise InputError("the model has no parameters to train")
 
     def step(self, factor: float) -> float:
-        """Clip, move, forget the gradients; the learning rate of the first group."""
+        """Clip gradients, take a step, clear gradients; returns the learning rate of the first group."""
         for group, parameters, optimiser in self._groups:
             self._clip(group, [each.grad for each in parameters.values() if each.grad is not None])
             for settings in optimiser.param_groups:
@@ -243,7 +243,7 @@ def takes_generator(loss: Callable[..., Any]) -> bool:
 
 
 def why_not_together(module: Any, loss: Callable[..., Any], recipe: Recipe) -> str | None:
-    """What prevents a common program, in words."""
+    """The reason that prevents a common program, in words."""
     if takes_generator(loss):
         return "its loss draws random numbers (draw them in prepare instead)"
     for name, part in module.named_modules():
@@ -280,7 +280,7 @@ def seeded(build: Callable[[int], Any], seed: int) -> Any:
 
 
 def _first_state(group: Group, parameter: Any) -> dict[str, Any]:
-    """What an optimiser holds for a parameter after its first step."""
+    """The state of an optimiser for a parameter after its first step."""
     stand_in = parameter.detach().clone().requires_grad_()
     stand_in.grad = torch.zeros_like(parameter)
     optimiser = make_optimiser(group, [stand_in])

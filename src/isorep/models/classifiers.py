@@ -1,4 +1,4 @@
-r"""Classifiers and contrastive encoders, whose sides are representations.
+r"""Classifiers and contrastive encoders, whose features are representations.
 
 Classifier whose two sides are representations: :math:`p(y\mid x)\propto\exp(f(x)^\top g(y))`.
 
@@ -67,7 +67,7 @@ class EmbeddingClassifier(nn.Module):
         self.bias = nn.Parameter(torch.zeros(classes)) if bias else None
 
     def represent(self, inputs: Any) -> Any:
-        """f(x), one row an example."""
+        """f(x), one row per example."""
         return self.layers(inputs)
 
     def forward(self, inputs: Any) -> Any:
@@ -131,7 +131,7 @@ class ResidualClassifier(nn.Module):
         self.head = nn.Linear(channels, classes)
 
     def represent(self, images: Any) -> Any:
-        """The penultimate layer, one row an image."""
+        """The penultimate layer, one row per image."""
         return self.stages(as_unit(images) - 0.5).mean((-2, -1))
 
     def forward(self, images: Any) -> Any:
@@ -180,7 +180,7 @@ class ContrastivePair(nn.Module):
     outputs : int
         Numbers that f and g give.
     normalise : bool
-        Whether outputs are brought to length 1.
+        Scale outputs to length 1.
     temperature : float
         :math:`\tau`.
 
@@ -213,7 +213,7 @@ class ContrastivePair(nn.Module):
         self.g = dense((second, *hidden, outputs))
 
     def embed(self, first: Any, second: Any) -> tuple[Any, Any]:
-        """Give f of the first views and g of the second, as the loss sees them: (n, outputs) each."""
+        """Outputs f of the first views and g of the second, as used by the loss: (n, outputs) each."""
         found = self.f(first), self.g(second)
         if not self.normalise:
             return found

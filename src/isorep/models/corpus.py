@@ -37,7 +37,7 @@ class Corpus:
 
     @property
     def unigram(self) -> float:
-        """Nats of a held-out token by the frequency of training tokens alone: what a model must beat."""
+        """Nats per held-out token by the frequency of training tokens alone: the baseline of a model."""
         counts = np.bincount(self.train.ravel(), minlength=self.pairs.vocabulary) + 1.0
         return float(-np.log(counts / counts.sum())[self.held_out[:, 1:].ravel()].mean())
 
@@ -46,7 +46,7 @@ class Corpus:
 def corpus_of(
     text: str, characters: int | None, vocabulary: int, context: int, held_out: int, windows: int, seed: int
 ) -> Corpus:
-    """The tokens of a text: byte pairs learnt from the training documents, at most so many windows of each other."""
+    """The tokens of a text: byte pairs learnt from training documents, with a limited number of held-out windows."""
     documents = documents_of(text, characters)
     train, others = split(documents, held_out, 4 * (context + 1), seed)
     pairs = BytePairs.learnt((each.text for each in train), vocabulary)
@@ -77,7 +77,7 @@ def split(documents: Sequence[Document], held_out: int, least: int, seed: int) -
 
 
 def windows_of(tokens: Array, size: int, most: int) -> Array:
-    """At most so many windows side by side, spread over the tokens."""
+    """A limited number of consecutive windows, spread over the tokens."""
     count = len(tokens) // size
     if count < 1:
         return np.empty((0, size), dtype=np.int64)
@@ -138,7 +138,7 @@ class BytePairs:
 
     @property
     def vocabulary(self) -> int:
-        """How many tokens there are."""
+        """The number of tokens."""
         return _BYTES + len(self.merges)
 
     @classmethod

@@ -14,13 +14,13 @@ from ..representation import Array
 
 @dataclass(frozen=True, eq=False)
 class Autoencoder:
-    """A trained autoencoder; ``losses`` has one entry an epoch (half the mean squared error of a pixel)."""
+    """A trained autoencoder; ``losses`` has one entry per epoch (half the mean squared error per pixel)."""
 
     network: MLPRegressor
     losses: tuple[float, ...]
 
     def encode(self, images: Array) -> Array:
-        """The latents: what the bottleneck receives, before its tanh."""
+        """The latents: the input of the bottleneck, before its tanh."""
         hidden = np.tanh(images @ self.network.coefs_[0] + self.network.intercepts_[0])
         return np.asarray(hidden @ self.network.coefs_[1] + self.network.intercepts_[1])
 

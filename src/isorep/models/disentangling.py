@@ -17,7 +17,7 @@ _LOG_TWO_PI = math.log(2 * math.pi)
 
 
 class BetaVAE(PlainAutoencoder):
-    r"""A variational autoencoder whose divergence from the prior weighs :math:`\beta`.
+    r"""beta-VAE: a variational autoencoder whose divergence from the prior has the weight :math:`\beta`.
 
     .. math:: \mathrm{BCE}+\frac{\beta}{D}\sum_j\mathrm{KL}\big(N(\mu_j,\sigma_j^2)\,\|\,N(0,1)\big)
 
@@ -66,7 +66,7 @@ class BetaVAE(PlainAutoencoder):
 
 
 class BetaTCVAE(BetaVAE):
-    r"""A variational autoencoder whose divergence is split, and whose total correlation weighs :math:`\beta`.
+    r"""beta-TCVAE: a variational autoencoder whose total correlation has the weight :math:`\beta`.
 
     .. math::
         \mathrm{BCE}+\tfrac1D\big(\mathrm{MI}+\beta\,\mathrm{TC}+\mathrm{DWKL}\big),\qquad
@@ -129,7 +129,7 @@ CODE_WIDTH = 64
 
 
 class VQVAE(PlainAutoencoder):
-    r"""Each latent is the nearest of the codes of a common codebook; which one it is, is scored.
+    r"""VQ-VAE: each latent is the nearest code of a common codebook; the index of the code is scored.
 
     .. math:: \mathrm{BCE}+\overline{(\mathrm{sg}(z)-e)^2}+\kappa\,\overline{(z-\mathrm{sg}(e))^2}
 
@@ -180,7 +180,7 @@ class VQVAE(PlainAutoencoder):
 
 
 class QLAE(PlainAutoencoder):
-    r"""Each latent is a number, set to the nearest of a few values that are learnt for it alone.
+    r"""QLAE: each latent is a number, quantised to the nearest of a few values learnt for that latent.
 
     .. math:: \mathrm{BCE}+\lambda_q\,\overline{(\mathrm{sg}(z)-v)^2}+\lambda_c\,\overline{(z-\mathrm{sg}(v))^2}
 
@@ -236,7 +236,7 @@ def nearest_value(numbers: Any, codebook: Any) -> Any:
 
 
 def straight_through(given: Any, quantised: Any) -> Any:
-    """Quantised on the way forward, given as far as gradients are concerned."""
+    """Straight-through estimator: quantised in the forward pass, identity for gradients."""
     return given + (quantised - given).detach()
 
 
@@ -259,7 +259,7 @@ class Method:
     settings : mapping
         Arguments of the model.
     by_data : mapping of str to mapping
-        What was published otherwise for a data set; ``weight_decay`` may be among them.
+        Published settings that differ for a data set; ``weight_decay`` may be among them.
     """
 
     name: str

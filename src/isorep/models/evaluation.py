@@ -1,6 +1,6 @@
-"""Torch: the missing extra, devices, evaluation mode, hooks that come off again.
+"""Torch helpers: the missing extra, devices, evaluation mode, temporary hooks.
 
-Modules that define networks take ``torch`` and ``nn`` from here, so that whoever lacks torch reads which extra has it.
+Modules that define networks take ``torch`` and ``nn`` from here, so that the error without torch names the extra.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def import_torch(purpose: str) -> Any:
 
 
 def device_named(name: str) -> Any:
-    """A device that is there; ``auto`` takes the fastest."""
+    """An available device; ``auto`` takes the fastest."""
     torch = import_torch("a device")
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if name == "auto":
@@ -45,7 +45,7 @@ def device_named(name: str) -> Any:
 
 @contextmanager
 def evaluating(*modules: Any, device: Any = None) -> Iterator[None]:
-    """Modules in evaluation mode, on a device where one is given; afterwards every part of them is as it was."""
+    """Modules in evaluation mode, on a device where one is given; their state is restored afterwards."""
     modes = [(part, part.training) for module in modules for part in module.modules()]
     trained = [module for module in modules if module.training]
     homes = []
@@ -72,7 +72,7 @@ def evaluating(*modules: Any, device: Any = None) -> Iterator[None]:
 
 @contextmanager
 def hooked(handles: Iterable[Any]) -> Iterator[None]:
-    """Hooks, as they are registered one by one; they come off at the end, also after an error."""
+    """Hooks, registered one by one and removed at the end, also after an error."""
     with ExitStack() as stack:
         for handle in handles:
             stack.callback(handle.remove)
@@ -80,10 +80,10 @@ def hooked(handles: Iterable[Any]) -> Iterator[None]:
 
 
 def said(error: BaseException) -> str:
-    """What kind of error somebody's code raised, and its words."""
+    """The type and message of an error in the user's code."""
     return f"{type(error).__name__}: {first_line(error)}"
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an error says."""
+    """The first line of an error's message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

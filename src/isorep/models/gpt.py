@@ -24,9 +24,9 @@ class GPT(nn.Module):
     Parameters
     ----------
     vocabulary : int
-        How many tokens there are.
+        Number of tokens.
     width, n_layers, n_heads : int
-        Of the states, the blocks and their attention.
+        Width of the states, number of blocks and of attention heads.
     context : int
         Positions at most.
     tied : bool
@@ -95,7 +95,7 @@ def next_token_loss(module: Any, tokens: Any) -> Any:
 
 
 def state_jacobians(module: GPT, tokens: Any) -> list[Any]:
-    r"""How the last position's state after the final norm moves with its state at each layer: (n, width, width) each.
+    r"""Jacobians of the last position's state after the final norm by its state at each layer: (n, width, width) each.
 
     Later states cannot move earlier ones, so the Jacobian of the blocks that remain is block triangular over positions,
     and a block on its diagonal is the product of the blocks' own,
@@ -122,7 +122,7 @@ class Block(nn.Module):
     width, heads : int
         The width divides into the heads.
     causal : bool
-        Whether a position sees itself and earlier ones alone.
+        Whether a position attends only to itself and earlier ones.
     """
 
     def __init__(self, width: int, heads: int, causal: bool = False) -> None:
@@ -147,7 +147,7 @@ class Block(nn.Module):
     def last(self, state: Any, earlier: Any) -> Any:
         """The last position's new state (width) given the states (positions, width) before it.
 
-        What ``forward`` gives for the last of all positions, as a function of its state alone: keys and values of
+        The output of ``forward`` at the last position, as a function of its state alone: keys and values of
         earlier positions do not depend on it.
         """
         count, width = earlier.shape
@@ -175,7 +175,7 @@ def _causal(query: Any, key: Any, value: Any) -> Any:
 
 
 class MaskedAutoencoder(nn.Module):
-    """Encode the patches that are seen, and predict the pixels of those that are hidden.
+    """Masked autoencoder: encodes the visible patches, and predicts the pixels of hidden ones.
 
     The encoder sees visible patches alone; the decoder sees their codes, and a learnt token wherever a patch is hidden,
     at all positions. The loss is the mean squared error of hidden patches. Which patches are hidden is drawn by
@@ -188,13 +188,13 @@ class MaskedAutoencoder(nn.Module):
     patch : int
         Side of a patch.
     width, depth, heads : int
-        Of the encoder.
+        Width, depth and heads of the encoder.
     decoder_width, decoder_depth : int
-        Of the decoder, with as many heads.
+        Width and depth of the decoder, with as many heads.
     masked : float
         The share of patches that is hidden.
     normalise : bool
-        Whether each patch is predicted with its own mean and deviation taken away.
+        Whether each patch is predicted after standardising it by its own mean and deviation.
     """
 
     def __init__(

@@ -56,7 +56,7 @@ class LogBilinear(nn.Module):
         self.bias = nn.Parameter(torch.zeros(words) if shares is None else _logarithms(shares, words))
 
     def represent(self, contexts: Any) -> Any:
-        """f, one row a context."""
+        """f, one row per context."""
         return (self.contexts[contexts] * self.weights).sum(-2)
 
     def forward(self, contexts: Any) -> Any:
@@ -64,7 +64,7 @@ class LogBilinear(nn.Module):
         return self.represent(contexts) @ self.embeddings.T + self.bias
 
     def scores(self, contexts: Any, words: Any) -> Any:
-        """Scores of some words after each context: one row a context."""
+        """Scores of some words after each context: one row per context."""
         picked = (self.embeddings[words] * self.represent(contexts)[..., None, :]).sum(-1)
         return picked + self.bias[words]
 
@@ -77,7 +77,7 @@ def softmax_loss(module: Any, batch: Any) -> Any:
 
 
 def noise_contrastive_loss(frequencies: Any, noise: int) -> Callable[..., Any]:
-    r"""The loss that tells the word from ``noise`` others drawn by frequency, as if scores were log-probabilities.
+    r"""Noise-contrastive estimation: the word against ``noise`` others drawn by frequency, scores as log-probabilities.
 
     .. math:: -\log\sigma\bigl(\Delta(w)\bigr)-\sum_{j=1}^{k}\log\sigma\bigl(-\Delta(v_j)\bigr),\qquad
         \Delta(w)=s(w)-\log\bigl(k\,p_n(w)\bigr)

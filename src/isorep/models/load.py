@@ -25,12 +25,12 @@ __all__ = ["first_line", "imported", "made", "names_code", "with_weights"]
 
 
 def names_code(text: str) -> bool:
-    """Whether a text is ``package.module:name`` and no file."""
+    """Whether a text is ``package.module:name`` and not a file."""
     return _IMPORT.fullmatch(text) is not None and not Path(text).exists()
 
 
 def imported(text: str) -> Any:
-    """What ``package.module:name`` names; modules are also looked for in the current folder."""
+    """The object named by ``package.module:name``; modules are also searched for in the current folder."""
     home, _, attribute = text.partition(":")
     here = str(Path.cwd())
     sys.path.insert(0, here)
@@ -53,7 +53,7 @@ def imported(text: str) -> Any:
 
 
 def made(named: Any, text: str, noun: str) -> Any:
-    """A module or a function of a batch, made by calling what makes one."""
+    """A module or a function of a batch, made by calling its factory."""
     torch = import_torch(f"a {noun}")
     if isinstance(named, torch.nn.Module):
         return named
@@ -121,7 +121,7 @@ def _tied(module: Any, tensors: dict[str, Any]) -> dict[str, Any]:
 
 
 def _prefixed(module: Any, tensors: dict[str, Any]) -> str | None:
-    """A word on weights that were saved from something around the module: DataParallel, a compiled or outer module."""
+    """A hint for weights saved from a wrapper of the module: DataParallel, a compiled or outer module."""
     wanted = set(module.state_dict())
     one = max(wanted, key=len, default="")
     for start in sorted((name.removesuffix(one) for name in tensors if name.endswith(f".{one}")), key=len):

@@ -1,4 +1,4 @@
-"""Training loop: the steps that one model and many share, the history it writes, and checkpoints to go on from."""
+"""Training loop: steps of one model or many, the history, and resumable checkpoints."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MEASURED_ROWS = 4096  # rows of a validation pass at once where a step takes al
 
 @dataclass(frozen=True)
 class Hooks:
-    """What the caller wants to be asked or told."""
+    """Callbacks of the caller."""
 
     prepare: Callable[..., Any] | None = None
     evaluate: Callable[..., dict[str, Any]] | None = None
@@ -77,7 +77,7 @@ class Loop:
         self._spent = 0.0
 
     def run(self, path: str | Path | None, seconds: float) -> list[tuple[Log, Any]]:
-        """All steps that are left; log and model of every seed."""
+        """Run all remaining steps; returns log and model of every seed."""
         keeper = None if path is None else Checkpoint(path, "training", self._belongs(), seconds, "torch")
         if keeper is not None:
             self._resume(keeper)
@@ -195,7 +195,7 @@ class Loop:
             self._best[name][chosen] = value[chosen]
 
     def _leave(self, leaving: list[int]) -> None:
-        """Keep the weights of models that stop, and go on without them."""
+        """Keep the weights of models that stop, and continue without them."""
         for index in leaving:
             seed = self._alive[index]
             best = self._restores and self._logs[seed].ended == "early"
@@ -303,13 +303,13 @@ class History:
     validation : tuple of float
         Validation loss; empty without validation rows.
     learning_rate : tuple of float
-        Of the first group, at the last step before the record.
+        Learning rate of the first group, at the last step before the record.
     seconds : tuple of float
         Since the start, over all runs of an interrupted training. Models that are trained together share it.
     parts : dict of str to tuple of float
         Mean of the other entries of a loss that returns a dict.
     evaluations : tuple of (int, dict)
-        What the evaluation hook returned, with the step.
+        Results of the evaluation hook, with the step.
     """
 
     steps: tuple[int, ...] = ()
@@ -327,7 +327,7 @@ class History:
 
 
 class Log:
-    """A history that is being written, with what early stopping needs to know."""
+    """A history that is being written, with the state of early stopping."""
 
     def __init__(self) -> None:
         self._columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}

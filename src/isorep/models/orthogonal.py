@@ -133,7 +133,7 @@ def _bring_back(matrix: Any) -> None:
 
 
 def _correction(gap: Any) -> Any:
-    r"""What is missing from I to the inverse square root of I + gap.
+    r"""The difference between I and the inverse square root of I + gap.
 
     With :math:`Z=I-C` and :math:`E=I-Z(I+A)Z`, a step is :math:`Z\leftarrow(I+\tfrac12E+\tfrac38E^2)Z`, of third order;
     everything commutes. A matrix whose defect is small already is left as it is, as it would be alone.
@@ -165,7 +165,7 @@ class OrthogonalAutoencoder(nn.Module):
     leak : float
         The slope :math:`\alpha` of LeakyReLU below zero, above 0 and at most 1; 1 makes the network linear.
     seed : int
-        Of the weights, which are uniform among orthogonal matrices.
+        Seed of the weights, which are uniform among orthogonal matrices.
 
     Examples
     --------
@@ -203,11 +203,11 @@ class OrthogonalAutoencoder(nn.Module):
 
     @property
     def bound(self) -> float:
-        r"""What the local bi-Lipschitz constant of the decoder can be at most, :math:`\alpha^{-(K-1)}`."""
+        r"""Upper bound on the local bi-Lipschitz constant of the decoder, :math:`\alpha^{-(K-1)}`."""
         return float(self.leak ** -(self.layers - 1))
 
     def defect(self) -> float:
-        """How far the layers are from orthogonal: the largest entry of any Gram matrix less the identity."""
+        """Distance of the layers from orthogonal: the largest entry of any Gram matrix minus the identity."""
         return max(defect(weight) for weight in self.parameters())
 
 

@@ -80,7 +80,7 @@ class NamedPair:
 
 
 def named_pairs(file: str, published: Sequence[str] = ()) -> list[NamedPair]:
-    """The pairs of a TOML file; whatever is wrong with it is one sentence that names the pair and the key.
+    """The pairs of a TOML file; errors are one sentence that names the pair and the key.
 
     ``published`` are the names that the key of that name may have.
     """
@@ -101,14 +101,14 @@ def layers_of(
     *,
     trained: bool = True,
 ) -> Iterator[Layer]:
-    """One layer after the other, at most so many rows; a file of representations is one, and has nothing untrained."""
+    """One layer at a time, with limited rows; a file of representations is one layer, without an untrained one."""
     if not pair.models:
         if trained:
             groups = labels(pair.group, pair.source) if pair.group else None
             yield "", *_fewer_rows(read(pair.source), read(pair.target), groups, rows, seed)
         return
     sides = ((pair.source, pair.source_weights), (pair.target, pair.target_weights))
-    # Code without weights is what it makes itself: nothing is known that it was before.
+    # Code without weights makes its own: its untrained state is unknown.
     if not trained and not all(weights or not names_code(model) for model, weights in sides):
         return
     extracted = [_extracted(pair, side, seed, scratch, progress, trained) for side in ("source", "target")]
@@ -123,7 +123,7 @@ def layers_of(
 def _fewer_rows(
     source: Representation, target: Representation, groups: Array | None, most: int, seed: int
 ) -> tuple[Representation, Representation, Array | None]:
-    """At most so many rows of both, drawn at random, in their order."""
+    """A limited number of rows of both, drawn at random, in their order."""
     count = len(source)
     if count <= most or len(target) != count:  # unequal lengths are for the comparison to refuse
         return source, target, groups
@@ -136,7 +136,7 @@ def _fewer_rows(
 
 
 def _extracted(pair: NamedPair, side: str, seed: int, scratch: Path | None, progress: Progress, trained: bool) -> Any:
-    """An extraction in the scratch folder, where one that was stopped goes on."""
+    """An extraction in the scratch folder, where an interrupted one resumes."""
     from . import extract
 
     model, weights = getattr(pair, side), getattr(pair, f"{side}_weights")
@@ -189,7 +189,7 @@ def _tables(path: Path) -> list[Any]:
 
 
 class _Reader:
-    """One table of the file, read key by key; an error says which pair and key it is about."""
+    """One table of the file, read key by key; errors name the pair and the key."""
 
     def __init__(self, table: Any, number: int, path: Path) -> None:
         self.table, self.folder, self.where = table, path.resolve().parent, f"{path.name}, pair {number}"

@@ -66,7 +66,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Group:
-    """Parameters that are moved in the same way.
+    """Parameters with the same optimiser settings.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Group:
         ``adam``, ``adamw``, ``sgd``, ``rmsprop``, ``orthogonal_adam`` (see
         :class:`isorep.models.orthogonal.OrthogonalAdam`), or ``factory(parameters, lr=..., **options)``.
     learning_rate : float
-        At its highest; the schedule multiplies it.
+        Peak learning rate; the schedule multiplies it.
     names : tuple of str
         Patterns such as ``"*.bias"``. Each parameter belongs to the first group with a pattern that fits its name.
     options : mapping
@@ -129,16 +129,16 @@ class Recipe:
     Parameters
     ----------
     epochs, steps : int
-        How long at most; one of the two.
+        Largest number of epochs or of steps; one of the two.
     batch : int, optional
         Rows of a step, drawn without replacement within an epoch (the last step of an epoch takes what is left); by
         default all rows at once.
     groups : Group or tuple of Group
-        How parameters are moved; by default Adam for all of them.
+        Optimiser settings of parameters; default: Adam for all.
     schedule : Schedule
     stop : EarlyStopping, optional
     record_every : int, optional
-        Steps between records (loss, validation, early stopping); by default an epoch.
+        Steps between records (loss, validation, early stopping); default: one epoch.
     """
 
     epochs: int | None = None
@@ -158,15 +158,15 @@ class Recipe:
         check_counts(**{name: (value, 1) for name, value in counts.items() if value is not None})
 
     def steps_an_epoch(self, rows: int) -> int:
-        """How many steps see all rows once."""
+        """The number of steps per epoch."""
         return 1 if self.batch is None else -(-rows // self.batch)
 
     def all_steps(self, rows: int) -> int:
-        """How many steps there are at most."""
+        """The largest number of steps."""
         return self.steps if self.steps is not None else int(self.epochs or 0) * self.steps_an_epoch(rows)
 
     def facts(self) -> dict[str, Any]:
-        """The settings as plain data: what a checkpoint must agree with."""
+        """The settings as plain data; a checkpoint must have the same."""
         groups = [
             plain(group)
             | {

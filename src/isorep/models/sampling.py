@@ -1,4 +1,4 @@
-"""Rows to train on, and which of them a step sees: a function of seed and step alone, so that nothing is remembered."""
+"""Rows to train on, and the rows of each step: a stateless function of seed and step."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .evaluation import torch
 
 _MASK = 2**64 - 1
 INITIAL, ORDER, NOISE, MEASURE = range(4)
-"""What random numbers are drawn for: weights, order of rows, the loss, validation."""
+"""Purposes of random numbers: weights, order of rows, the loss, validation."""
 
 
 class Rows:
-    """A tensor, or a tuple, list or dict of tensors, with one row an example."""
+    """A tensor, or a tuple, list or dict of tensors, with one row per example."""
 
     def __init__(self, data: Any, device: Any, name: str = "data") -> None:
         self.tensors = _map(lambda part: _placed(part, device, name), data)
@@ -46,7 +46,7 @@ class Rows:
 
 
 class Order:
-    """Which rows each of several models sees at a step."""
+    """The rows of each of several models at a step."""
 
     def __init__(self, rows: int, batch: int | None) -> None:
         self._rows, self._batch = rows, batch
@@ -55,7 +55,7 @@ class Order:
         self._known: dict[int, tuple[int, Any]] = {}
 
     def at(self, seeds: Sequence[int], step: int) -> Any:
-        """Row numbers, one line a model."""
+        """Row numbers, one line per model."""
         epoch, place = divmod(step, self.an_epoch)
         size = self._batch or self._rows
         return torch.stack([self._epoch(seed, epoch)[place * size : (place + 1) * size] for seed in seeds])

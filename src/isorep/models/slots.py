@@ -200,7 +200,7 @@ def regroup_slots(module: Any, inputs: Any, *, rows: int = 512) -> tuple[Any, in
     inputs : array or tensor (n, outputs)
         Examples.
     rows : int
-        How many of them are looked at, from the first on.
+        Number of examples to use, from the first on.
 
     Returns
     -------
@@ -222,7 +222,7 @@ def regroup_slots(module: Any, inputs: Any, *, rows: int = 512) -> tuple[Any, in
 
 
 def _exchanged(jacobian: Array, centred: Array, blocks: Sequence[Sequence[int]]) -> tuple[Array, int]:
-    """The map T of the latents, z' = T z, and how many exchanges it holds."""
+    """The map T of the latents, z' = T z, and its number of exchanges."""
     total, count = np.eye(centred.shape[1]), 0
     current = _contrast(jacobian, centred, blocks)
     while count < _ROUNDS:

@@ -45,17 +45,17 @@ class SpliceAI(nn.Module):
     Parameters
     ----------
     channels : int
-        Of the stem, the blocks and the representation.
+        Channels of the stem, the blocks and the representation.
     widths, dilations : sequence of int
-        Of the convolutions of each stage; widths are odd.
+        Widths and dilations of the convolutions of each stage; widths are odd.
     blocks : int
-        In each stage.
+        Blocks per stage.
     classes : int
         Neither, acceptor, donor.
     crop : int, optional
-        Positions that are cut off at either end; by default those that see beyond it.
+        Positions that are cut off at either end; default: those whose receptive field extends beyond it.
     epsilon : float
-        Of the batch norms.
+        Epsilon of the batch norms.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class SpliceAI(nn.Module):
         return torch.softmax(self.head(self.represent(dna)), 1)
 
     def represent(self, dna: Any) -> Any:
-        """What the head sees: (n, channels, length - 2 crop)."""
+        """The input of the head: (n, channels, length - 2 crop)."""
         return self.combine(self.depths(dna))
 
     def depths(self, dna: Any) -> list[Any]:
@@ -146,7 +146,7 @@ def load_spliceai(path: str | Path | None = None) -> list[SpliceAI]:
 
 
 def find_spliceai(path: str | Path | None = None) -> list[Path]:
-    """The h5 files that :func:`load_spliceai` reads; where there are none, a FileNotFoundError says how to get them."""
+    """The h5 files that :func:`load_spliceai` reads; if there are none, the error explains how to get them."""
     folder = path if path is not None else os.environ.get(VARIABLE) or None
     if folder is None:
         spec = find_spec("spliceai")  # looks for the package and does not import it: that would need Keras
@@ -234,7 +234,7 @@ def read_plan(file: KerasFile) -> tuple[dict[str, Any], dict[str, Layer]]:
 
 
 class _Walk:
-    """Takes layers from a file, each one once."""
+    """Reads layers from a file, each one once."""
 
     def __init__(self, file: KerasFile) -> None:
         self._layers, self._left = file.layers, set(file.layers)
@@ -267,7 +267,7 @@ class _Walk:
         return layer
 
     def only(self, layer: Layer, count: int = 1, verb: str = "takes") -> str:
-        """The first input of a layer that has so many, by default one."""
+        """The first input of a layer that has ``count`` inputs, one by default."""
         if len(layer.inputs) != count:
             raise InputError(f"layer {layer.name!r} {verb} {len(layer.inputs)} inputs where SpliceAI's {verb} {count}")
         return layer.inputs[0]
@@ -369,7 +369,7 @@ _MOST_NUMBERS = 2**27  # in all weights together
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One layer: its kind, what Keras was told about it, and the layers that it takes."""
+    """One layer: its kind, its Keras settings, and its input layers."""
 
     name: str
     kind: str
@@ -437,7 +437,7 @@ class KerasFile:
 
 @contextmanager
 def open_keras(path: str | Path) -> Iterator[KerasFile]:
-    """Open a file; whatever is wrong with it becomes an :class:`isorep.InputError` that begins with its name."""
+    """Open a file; any problem becomes an :class:`isorep.InputError` that begins with its name."""
     path = Path(path)
     if not path.is_file():
         raise MissingFileError(f"there is no file {path}")
@@ -469,7 +469,7 @@ def _graph(file: Any) -> dict[str, Any]:
 
 
 def _text(file: Any, name: bytes) -> str | None:
-    """An attribute that is one text; its type is looked at first, because reading damaged ones can crash HDF5."""
+    """An attribute that is one text; its type is checked first, because reading damaged ones can crash HDF5."""
     attributes = h5py().h5a
     if not attributes.exists(file.id, name):
         return None

@@ -1,6 +1,6 @@
-"""States of language models by layer, as arrays, and what the network that remains does to directions: Jacobians.
+"""States of language models by layer, as arrays, and Jacobians of the remaining network.
 
-Small GPTs and folders of the transformers library alike; nothing here loads torch before it is asked for states.
+Small GPTs and folders of the transformers library alike; torch is loaded with the first request for states.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
-from . import evaluation  # torch, when it is asked for
+from . import evaluation  # torch, on demand
 from .corpus import document_windows, documents_of, split
 
 _AT_ONCE = 256
@@ -25,7 +25,7 @@ _LOST = 2  # a layer norm keeps neither the mean nor the length of a state
 
 @dataclass(frozen=True, eq=False)
 class States:
-    """States of a network with so many blocks, one row a token, by their place before the last."""
+    """States of a network, one row per token, by their place before the last."""
 
     layers: int
     at: dict[int, Array]
@@ -174,10 +174,10 @@ def row_jacobians(states: Callable[[Any], list[Any]], tokens: Array) -> list[Arr
 
 
 def constants(jacobians: list[Array]) -> list[dict[str, float]]:
-    r"""What the remaining network does to directions at each layer, in the order of the layers.
+    r"""Bi-Lipschitz constants of the remaining network at each layer, in the order of the layers.
 
     ``local`` is the median over tokens of :math:`\sqrt{\sigma_{\max}/\sigma_{\min}}`, the bi-Lipschitz constant after
-    the best scale at a token, with its quantiles of 5 % and 95 %; ``similarity`` the same of the largest and the
+    the best scale at a token, with its quantiles of 5% and 95%; ``similarity`` the same of the largest and the
     smallest over all tokens, and ``constant`` without any scale. The final norm loses two directions at every layer
     before it; they are left out, as nothing can identify them.
     """

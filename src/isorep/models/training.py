@@ -1,4 +1,4 @@
-"""Trainer of a network, or many seeds of it as one program: seeded, resumable, with nothing left to chance."""
+"""Trainer of a network, or of many seeds as one program: seeded, resumable, deterministic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Trained:
     Attributes
     ----------
     module : torch.nn.Module
-        In evaluation mode.
+        The trained network, in evaluation mode.
     seed : int
     history : History
     ended : {"done", "early", "diverged"}
@@ -63,29 +63,29 @@ def train(
     module : torch.nn.Module, or a function of a seed that returns one
         A module is trained in place; a function is called with torch's generator seeded.
     data : array, tensor, or tuple or dict of these
-        One row an example; a batch has the same structure.
+        One row per example; a batch has the same structure.
     loss : callable
         ``loss(module, batch)`` or ``loss(module, batch, generator)`` for one that draws random numbers: a scalar
         tensor, or a dict of scalars whose entry ``loss`` is minimised and whose others are recorded.
     recipe : Recipe
         Optimisers, learning rates, clipping, length, early stopping.
     seed : int
-        Decides the order of rows and all random numbers: the same seed gives the same numbers.
+        Seed of the order of rows and of all random numbers.
     validation : like ``data``, optional
-        Its loss is recorded, in evaluation mode and with the same random numbers each time.
+        Validation data; its loss is recorded, in evaluation mode and with the same random numbers each time.
     prepare : callable, optional
         ``prepare(batch, generator)``: augmentation or noise, drawn outside of the loss.
     evaluate : callable, optional
         ``evaluate(module, step)`` returns a dict of plain numbers for the history.
     evaluate_every : int or callable, optional
-        Steps between evaluations, or a function of the step; step 0 is before training. By default only at the end.
+        Steps between evaluations, or a function of the step; step 0 is before training. Default: only at the end.
     checkpoint : path, optional
-        A file for the state. If it holds a state of this very training, it goes on from there to the same numbers;
+        File for the state. If it holds a state of the same training, the training resumes with the same result;
         when training is finished, it holds the result.
     checkpoint_seconds : float
-        How often the state is written.
+        Seconds between two writes of the state.
     device : str
-        Where tensors lie, such as ``cpu`` or ``cuda``.
+        Device of the tensors, such as ``cpu`` or ``cuda``.
     progress : callable, optional
         ``progress("training", done, total)`` in steps, at every record.
 
@@ -137,14 +137,14 @@ def train_many(
 
     Each model has its own weights, order of rows, clipping and early stopping, and ends where it would alone, up to
     the rounding of sums in another order. A model that stops leaves the program; one whose loss is no longer finite
-    leaves it as ``diverged``, and the others go on.
+    leaves it as ``diverged``, and the others continue.
 
     Parameters
     ----------
     build : callable
         ``build(seed)`` returns a new module; all have the same architecture.
     seeds : sequence of int
-        Different ones.
+        Seeds, all different.
     batched : bool or "auto"
         One program for all, or one after the other. ``"auto"`` chooses one program where weights x rows of a step are
         at most 6e7 (measured: 1.2 to 8 times as fast below, nothing above) and nothing prevents it: a loss that

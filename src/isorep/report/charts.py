@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from .figures import Key
-
 NAMES = {"signed_permutation": "signed permutation", "ica": "ICA"}
 PHRASES = {
     "identity": "as they are",
@@ -13,6 +11,14 @@ PHRASES = {
     "ica": "once their independent components are matched",
 }
 """How a verdict says that two sides agree."""
+SHORT_PHRASES = {
+    "identity": "as they are",
+    "signed_permutation": "up to a signed permutation",
+    "rigid": "up to a rigid motion",
+    "linear": "up to a linear map",
+    "ica": "once independent components are matched",
+}
+"""The same for headlines."""
 COLOURS = {"identity": "s0", "signed_permutation": "s1", "rigid": "s2", "linear": "s3", "ica": "s4"}
 
 
@@ -24,8 +30,3 @@ def rung_name(rung: str) -> str:
 def colour(rung: str) -> str:
     """The class of a rung's colour; it is the same in every figure."""
     return COLOURS.get(rung, "s0")
-
-
-def legend_of(rungs: list[str], mark: str) -> tuple[Key, ...]:
-    """A legend of rungs."""
-    return tuple(Key(mark, colour(rung), rung_name(rung)) for rung in rungs)

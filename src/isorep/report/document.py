@@ -10,19 +10,21 @@ from types import NoneType, UnionType
 from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 from ..errors import InputError
-from .figures import NARROW, WIDE, Chart, Drawing, Key, Picture
+from .figures import NARROW, WIDE, Alignment, Chart, Drawing, Key, Picture
 from .read import MISSING
 
 
 @dataclass(frozen=True)
 class Page:
-    """A whole report."""
+    """A whole report. ``provenance`` says what it was made of, when and how: terms with their values."""
 
     title: str
     eyebrow: str
-    opening: tuple[Answer | Definitions, ...]
+    opening: tuple[Answer | Definitions | Figure, ...]
     sections: tuple[Section, ...]
     made_by: str
+    provenance: tuple[tuple[str, str], ...] = ()
+    anchor: str = ""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,11 @@ class Section:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer, in large letters. ``steps`` are the possible answers in order, the one reached marked."""
+    """The answer: a headline in large letters, and the whole verdict under it.
+
+    A headline has at most 12 words and no names of the user's, which stand above it and may be long. ``steps`` are the
+    possible answers in order, the one reached marked.
+    """
 
     template: ClassVar[str] = "verdict.html"
     sentence: str
@@ -45,11 +51,12 @@ class Answer:
     steps: tuple[tuple[str, bool], ...] = ()
 
     @classmethod
-    def of(cls, sentence: str, reached: bool | None, steps: Mapping[str, str] | None = None, now: str = "") -> Answer:
-        """The first sentence in large letters, the rest as its detail; ``steps`` are the words of each answer."""
-        head, stop, rest = sentence.partition(". ")
+    def of(
+        cls, headline: str, verdict: str, reached: bool | None, steps: Mapping[str, str] | None = None, now: str = ""
+    ) -> Answer:
+        """With ``steps`` as the words of each answer, of which ``now`` is reached."""
         marked = tuple((words, name == now) for name, words in (steps or {}).items())
-        return cls(f"{head}." if stop else head, rest, reached, marked if now in (steps or {}) else ())
+        return cls(headline, verdict, reached, marked if now in (steps or {}) else ())
 
 
 @dataclass(frozen=True)
@@ -70,10 +77,11 @@ class Heading:
 
 @dataclass(frozen=True)
 class Notes:
-    """A list of sentences to keep in mind."""
+    """A list of sentences; those that are a ``warning`` are marked as such."""
 
     template: ClassVar[str] = "notes.html"
     items: tuple[str, ...]
+    warning: bool = False
 
 
 @dataclass(frozen=True)
@@ -207,10 +215,27 @@ class Figure:
         keys: tuple[Key, ...] = getattr(self.chart, "keys", ()) if self.legend is None else self.legend
         return keys
 
+    @property
+    def linked(self) -> bool:
+        """Whether its series follow the reader's choice."""
+        return bool(getattr(self.chart, "chosen", "")) and self.role != "alignment"
+
+    @property
+    def idle(self) -> bool:
+        """Whether none of its series is the chosen one, so that all stand out."""
+        lines = getattr(self.chart, "lines", ())
+        return bool(lines) and self.linked and self.chart.chosen not in [line.key for line in lines]  # type: ignore[union-attr]
+
+    @property
+    def role(self) -> str:
+        """What the page's script does with it beyond hover and keys."""
+        role: str = getattr(self.chart, "role", "")
+        return role
+
     @cached_property
     def drawings(self) -> tuple[Drawing, ...]:
         """The same marks for a wide page and a narrow one; a single drawing serves both."""
-        wide = () if self.narrow or isinstance(self.chart, Picture) else (self.chart.draw(WIDE),)
+        wide = () if self.narrow or isinstance(self.chart, Picture | Alignment) else (self.chart.draw(WIDE),)
         return (*wide, self.chart.draw(NARROW))
 
 
@@ -246,7 +271,7 @@ def page_from(plain: Any) -> Page:
     """The page that a JSON file carries; InputError where it is none, whoever wrote it."""
     try:
         page: Page = _record(plain, Page)
-        for figure in _figures(page.sections):
+        for figure in _figures((*page.opening, *page.sections)):
             _ = figure.drawings  # charts that cannot be drawn are refused here, not while the page is written
     except (TypeError, ValueError, KeyError, IndexError, ArithmeticError, RecursionError) as error:
         raise InputError(f"the page in this file cannot be read ({type(error).__name__})") from None

@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,18 +30,23 @@ from .document import (
     Part,
     Prose,
     Quotation,
+    Row,
     Section,
     Table,
     page_from,
 )
-from .read import MISSING, compact
+from .read import MISSING, compact, count
 
 FOLDER = Path(__file__).parent / "templates"
 
 
 def render(result: Any) -> str:
-    """The page for a plain result, as parsed from JSON: the one it carries, or one made of whatever it holds."""
-    return write_page(carried_page(result))
+    """The page for a plain result, as parsed from JSON: the one it carries, or one made of whatever it holds.
+
+    Of a list of results, one page with a summary and the contents of all.
+    """
+    results = result if isinstance(result, list) and result else [result]
+    return write_pages([carried_page(each) for each in results])
 
 
 def carried_page(result: Any) -> Page:
@@ -57,16 +63,51 @@ def carried_page(result: Any) -> Page:
 
 
 def write(result: Any, path: str | Path) -> None:
-    """Write the page for a plain result, completely or not at all."""
+    """Write the page for a plain result, or for a list of them, completely or not at all."""
     write_text(path, render(result))
 
 
 def write_page(page: Page) -> str:
     """The HTML of a page: styles, script and figures inside, nothing to fetch."""
+    return _written([page], page.title)
+
+
+def write_pages(pages: Sequence[Page]) -> str:
+    """The HTML of several pages as one, with a summary and the contents of all; a single page stays as it is."""
+    if len(pages) == 1:
+        return write_page(pages[0])
+    apart = [_apart(page, f"r{number}") for number, page in enumerate(pages, 1)]
+    return _written(apart, f"{len(pages)} results · isorep")
+
+
+def _written(pages: Sequence[Page], title: str) -> str:
     script, style = _asset("report.js"), _asset("report.css")
     script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assets = {"style": Markup(style), "script": Markup(script), "script_hash": script_hash}
-    return _environment().get_template("page.html").render(page=page, version=__version__, **assets)
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(pages=pages, title=title, deep=int(len(pages) > 1), version=__version__, **assets)
+    )
+
+
+def _first(parts: Sequence[Part], kind: str) -> Part | None:
+    """The first part of a kind; any page may lack it."""
+    return next((part for part in parts if type(part).__name__ == kind), None)
+
+
+def _apart(part: Any, before: str) -> Any:
+    """The same part with names that no other page has."""
+    if isinstance(part, tuple):
+        return tuple(_apart(each, before) for each in part)
+    if isinstance(part, Page):
+        opening, sections = (_apart(each, before) for each in (part.opening, part.sections))
+        return replace(part, opening=opening, sections=sections, anchor=before)
+    if isinstance(part, Section | Row):
+        part = replace(part, parts=_apart(part.parts, before))
+    if isinstance(part, Figure) and part.table is not None:
+        part = replace(part, table=_apart(part.table, before))
+    return replace(part, name=f"{before}-{part.name}") if isinstance(part, Section | Figure | Table) else part
 
 
 @cache
@@ -74,6 +115,7 @@ def _environment() -> Environment:
     loader = FileSystemLoader(FOLDER)
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.filters["marks"] = _marks
+    made.filters["first"] = _first
     return made
 
 
@@ -85,12 +127,17 @@ def _asset(name: str) -> str:
 def _marks(figure: Figure) -> Markup:
     """What hover and keys read: names and labels once, coordinates for each drawing; safe inside a script element."""
     first = figure.drawings[0]
-    data = {
+    data: dict[str, Any] = {
         "names": [series.name for series in first.series],
         "labels": [series.labels for series in first.series],
         "at": [[_tenths(series.points) for series in drawing.series] for drawing in figure.drawings],
         "reach": [drawing.reach for drawing in figure.drawings],
     }
+    keys = [series.key for series in first.series]
+    if any(keys):
+        data["keys"] = keys
+    if figure.role in ("alignment", "residuals"):
+        data |= figure.chart.behind(figure.drawings)  # type: ignore[union-attr]
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -108,7 +155,7 @@ def closing(result: Mapping[str, Any]) -> tuple[Section, ...]:
     """What every page ends with: caveats, settings, versions, citation."""
     caveats = result.get("caveats")
     said = tuple(map(str, caveats[:MOST_CAVEATS])) if isinstance(caveats, list) else ()
-    sections = [Section("caveats", "Caveats", (Notes(said),))] if said else []
+    sections = [Section("caveats", "Caveats", (Notes(said, warning=True),))] if said else []
     for name in ("settings", "versions"):
         terms = _terms(result.get(name))
         if terms:
@@ -125,12 +172,26 @@ def page_of(
     answer: Answer,
     tiles: Sequence[tuple[str, str, str]],
     sections: Sequence[Section | None],
+    *,
+    data: str = "",
+    hero: Figure | None = None,
 ) -> Page:
-    """A page as every result has it: the answer, a few numbers in large figures, its sections, and the end of all."""
+    """A page as every result has it: the answer, a few numbers in large figures, its sections, and the end of all.
+
+    ``data`` says what went in, with rows and columns; ``hero`` is the figure that shows the answer.
+    """
     told = result.to_dict()
-    opening = (answer, *((Definitions(tuple(tiles), tiles=True),) if tiles else ()))
+    shown = [Definitions(tuple(tiles), tiles=True)] if tiles else []
+    opening = (answer, *((hero,) if hero else ()), *shown)
     kept = tuple(section for section in sections if section is not None and section.parts)
-    return Page(f"{title} · isorep", eyebrow, opening, (*kept, *closing(told)), made_by(told))
+    provenance = (("data", data),) if data else ()
+    provenance = (*provenance, ("isorep", str(told["isorep"])))
+    return Page(f"{title} · isorep", eyebrow, opening, (*kept, *closing(told)), made_by(told), provenance)
+
+
+def size(rows: int, columns: int) -> str:
+    """Rows and columns, as provenance has them."""
+    return f"{count(rows)} × {count(columns)}"
 
 
 def made_by(result: Mapping[str, Any]) -> str:
@@ -146,7 +207,8 @@ def general_page(result: Mapping[str, Any], note: str = "") -> Page:
     schema = str(result.get("schema"))
     told = result.get("verdict")
     sentence = told.get("sentence") if isinstance(told, dict) else told
-    answer = Answer.of(sentence if isinstance(sentence, str) else "The numbers of this result, as they are.", None)
+    known = isinstance(sentence, str)
+    answer = Answer(WITHOUT_PAGE, str(sentence) if known else "It names no verdict.", None)
     shown = {key: value for key, value in result.items() if key not in OWN_PLACE}
     singles = _terms({key: value for key, value in shown.items() if not isinstance(value, dict | list)})
     parts = [Section("numbers", "Numbers", (Definitions(singles),))] if singles else []
@@ -155,9 +217,12 @@ def general_page(result: Mapping[str, Any], note: str = "") -> Page:
             parts.append(Section(_anchor(key), _spaced(key).capitalize(), (_general(key, value),)))
     opening = (answer, *((Definitions((("note", note, ""),)),) if note else ()))
     title = f"{schema.partition('/')[0].removeprefix('isorep.')} · isorep"
-    return Page(title, f"A result of schema {schema}", opening, (*parts, *closing(result)), made_by(result))
+    version = (("isorep", str(result.get("isorep", "of unknown version"))),)
+    sections = (*parts, *closing(result))
+    return Page(title, f"A result of schema {schema}", opening, sections, made_by(result), version)
 
 
+WITHOUT_PAGE = "The verdict and the numbers of a result without its page."
 OWN_PLACE = ("schema", "isorep", "verdict", "caveats", "settings", "versions", "page")
 
 

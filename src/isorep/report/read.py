@@ -42,7 +42,7 @@ def percent(value: float | None, digits: int = 0) -> str:
     if value is None or not math.isfinite(100 * value):
         return MISSING
     shown = compact(100 * value) if abs(value) >= 1e6 else f"{100 * value:.{digits}f}".replace("-", "−")
-    return f"{shown} %"
+    return f"{shown}%"
 
 
 def present(*values: float | None) -> list[float]:

@@ -13,10 +13,10 @@ from .page import FOLDER
 FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"
 HEAD, FOOT, MARGIN, ROW = 34.0, 30.0, 12.0, 20.0
 """Pixels above the plot for the title, below it for the legend, around both, and for each further row of the legend."""
-SERIES = ("s0", "s1", "s2", "s3", "s4", "s5", "s6")
+SERIES = ("s0", "s1", "s2", "s3", "s4", "s5", "s6", "accent", "ink")
 _MARKS = re.compile(
     r"text|\.(tick|axis-title|strong|grid|axis|zero|dot|ring|whisker|stem|band|chance|band\+\.chance|line|dots|large|medium"
-    r"|small|hollow|ground|cell|[np]\d+)"
+    r"|small|hollow|ground|cell|none|zone|tolerance|hit|[np]\d+)"
 )
 """The last part of the selectors that figures need."""
 

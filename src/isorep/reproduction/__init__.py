@@ -1,4 +1,4 @@
-"""The published experiments, each at three scales: run, resumed, and set beside the published numbers."""
+"""Reproductions of published experiments, each at three scales, compared with the published numbers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Linear identifiability of classifiers (section 5.1 of Roeder, Metz and Kingma 2021): 18 classes by angle.
 
-Two trainings agree up to a linear map; with fewer classes than the condition on diversity asks for they need not. Each
-unit trains all seeds of one setting and measures how far two agree, in all of f and in the part that the head reads.
+Two trainings agree up to a linear map; with fewer classes than the diversity condition requires they need not. Each
+unit trains all seeds of one setting and measures the agreement of pairs, in all of f and in the part the head reads.
 Labels are by angle, as published, or probabilities that a network of the same family gives.
 """
 
@@ -25,14 +25,14 @@ from .experiment import ROEDER, Experiment, Outcome, Plan, Run, Unit, by_scale, 
 from .outcomes import adam_recipe, every_pair, explained, folds_of, held_out, ladder, seeds_from, threads
 
 SPREAD = 3.0
-"""Standard deviation of both inputs; networks see them divided by it."""
+"""Standard deviation of both inputs; networks get them divided by it."""
 TASKS = {"angle": "labels by angle", "taught": "taught probabilities"}
 _FEATURES, _FREQUENCY, _SHARPNESS = 64, 1.5, 2.0
 _FOLDS = 5
 _SHUFFLES = 20
 _SHOWN = 300
 TINY = 1e-9
-"""Directions of less than this share of the largest spread are none."""
+"""Directions with less than this share of the largest spread are ignored."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class Preset:
     Attributes
     ----------
     classes, dimension : int
-        Of the published simulation.
+        Classes and dimensions of the published simulation.
     seeds, steps : int
-        Trainings of it, in one program, and how long they are.
+        Number of trainings of it, in one program, and their steps.
     starts : tuple of float
         Standard deviations of the class vectors before training; the first is the headline.
     tasks : tuple of str
-        What the sweeps are run on: ``taught`` (probabilities of a network of the same family, so that two students can
+        Tasks of the sweeps: ``taught`` (probabilities of a network of the same family, so that two students can
         have the same conditional distribution) and ``angle`` (labels by angle, as published).
     fixed_dimension, sweep_classes
         The sweep over classes at one dimension.
@@ -59,15 +59,15 @@ class Preset:
     rows, test_rows : int
         Examples to train on, and others to measure on.
     curve_rows : int
-        Of these, so many are followed over training.
+        Number of these that are followed over training.
     hidden : tuple of int
         Widths of the layers of f.
     batch, learning_rate, schedule
-        Of Adam.
+        Settings of Adam.
     high : float
-        Mean canonical correlation from which two representations count as the same up to a linear map.
+        Mean canonical correlation above which two representations count as the same up to a linear map.
     threads : int
-        Of torch while training; 0 leaves them as they are.
+        Number of torch threads while training; 0 leaves the setting unchanged.
     """
 
     classes: int = 18
@@ -338,7 +338,7 @@ def _pair(source: Side, target: Side, seed: int) -> dict[str, Any]:
 
 
 def _outside(source: Side, target: Side, folds: Array) -> float | None:
-    """How well all of the source's f predicts the target's where the target's head does not look."""
+    """R² of the target's f outside the span of its head, predicted from all of the source's f."""
     basis = _span(target.g)
     others = np.linalg.svd(basis, full_matrices=True)[0][:, basis.shape[1] :]
     if others.shape[1] == 0:
@@ -354,14 +354,14 @@ def _by_heads(f: Array, other_f: Array, g: Array, other_g: Array) -> float:
 
 
 def _classes(source: Array, target: Array) -> dict[str, float] | None:
-    """Rungs for g, each class by a map fitted to the others; none where others are too few to fit one."""
+    """Rungs for g, each class by a map fitted to the others; None where the others are too few."""
     if len(source) < source.shape[1] + 3:
         return None
     return ladder(source, target, np.arange(len(source)))
 
 
 def _correlation(x: Array, y: Array) -> float:
-    """Mean canonical correlation; nothing can be said of constants, or of two rows, which always agree."""
+    """Mean canonical correlation; unknown for constants, or for two rows, which always agree."""
     if len(x) < 3 or min(x.std(0).max(), y.std(0).max()) <= 0:
         return float("nan")
     return float(cca(x, y).value)

@@ -13,12 +13,12 @@ from .experiment import Chart, Claim, Mark, Outcome, Summary, Table
 from .outcomes import RUNGS, Setting, claim, cloud, conjunction, lines, mark, mean_of, r2_gain, summary, table, ticks
 
 APART = 0.05
-"""A difference of mean correlations from which settings are told apart."""
+"""The smallest difference of mean correlations between settings that counts."""
 SLACK = 0.02
 """Nats: losses within twice the least excess, and this, count as the same optimum."""
 SAME = "1: the same up to a linear map"
 AXES = ("first dimension of f", "second dimension")
-_HUES = 6  # colours that a page tells apart, beside the first
+_HUES = 6  # distinguishable colours of a page, besides the first
 _CURVES = {"f": "f on examples", "g": "g on classes", "shuffled": "f, shuffled examples", "head": "head map, R²"}
 _COLUMNS = _CURVES | {"shuffled": "f, shuffled", "head": "head map", "regression": "regression"}
 _SWEPT = {
@@ -59,7 +59,7 @@ def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
 
 
 def claims(simulated: list[Setting], sweeps: Sweeps, preset: Preset) -> list[Claim]:
-    """Whether two trainings come to agree, and whether that takes more classes than dimensions."""
+    """Whether two trainings agree after training, and whether that takes more classes than dimensions."""
     head, curve = simulated[0], simulated[0].outcome.get("curve") or [{"pairs": ()}]
     start = {(pair["first"], pair["second"]): pair["f"] for pair in curve[0]["pairs"]}
 
@@ -194,8 +194,8 @@ def charts(simulated: list[Setting], sweeps: Sweeps, preset: Preset) -> list[Cha
             Chart(
                 f"{across}-{task}",
                 f"{TASKS[task].capitalize()}: {fixed}, by the number of {across}",
-                "Canonical correlations of two trainings, mean over pairs ± standard error. The condition on diversity "
-                "asks for more classes than dimensions; outside of the span of the head's differences nothing fixes f.",
+                "Canonical correlations of two trainings, mean over pairs ± standard error. The diversity condition "
+                "requires more classes than dimensions; outside the span of the head's differences f is undetermined.",
                 (f"{across} (* where classes are too few)", "agreement"),
                 lines=lines(values, where, start=1),
                 ticks=ticks(f"{each.outcome[by]}{'' if _enough(each) else '*'}" for each in settings),
@@ -267,7 +267,7 @@ def _starts(simulated: list[Setting]) -> Chart:
         "starts",
         "Agreement by start, and by whether both models reached the least loss",
         "Mean canonical correlation of f over pairs. A model that ended in a poor optimum has another distribution of "
-        "labels, of which the theorem says nothing.",
+        "labels, to which the theorem does not apply.",
         ("mean canonical correlation of f", ""),
         marks=tuple(marks),
         bound="shuffled",

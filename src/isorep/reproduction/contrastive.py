@@ -1,7 +1,7 @@
 """Contrastive predictive coding (section 5.2 of Roeder, Metz and Kingma 2021): alignment of two trainings.
 
-f sees a patch of the upper half of an image, g one of the lower half. Each unit trains one pair of models of one
-setting and compares them at the steps that are asked for: canonical correlations, held-out R² of groups of maps, and
+f encodes a patch of the upper half of an image, g one of the lower half. Each unit trains one pair of models of one
+setting and compares them at the chosen steps: canonical correlations, held-out R² of groups of maps, and
 effective dimensions, against training steps, images and width.
 """
 
@@ -45,7 +45,7 @@ class Preset:
     pairs : int
         Pairs of models of every setting; no model is in two of them.
     steps : int
-        Of every training, whatever the width and the number of images.
+        Steps of every training, for any width and number of images.
     checkpoints : tuple of int
         Steps at which the models of the base setting are compared, besides 0 and the last.
     width, widths : int, tuple of int
@@ -61,11 +61,11 @@ class Preset:
     test_images : int
         Images that no model was trained on, for all that is measured.
     batch, learning_rate, schedule, normalise, temperature
-        Of Adam and of the loss. With a constant rate a checkpoint is what a shorter training would end with.
+        Settings of Adam and of the loss. With a constant rate a checkpoint equals the end of a shorter training.
     null, draws : int
         Shuffled pairings, and draws of the bootstrap over images.
     device : str
-        Where tensors lie.
+        Device of the tensors.
     """
 
     source: str = scaled("rooms", "cifar10", "cifar10")
@@ -148,7 +148,7 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
 
 
 class _Model:
-    """One training: what f and g give on the test patches at every step that is asked for, and the losses there."""
+    """One training: outputs of f and g on the test patches at every chosen step, and the losses there."""
 
     def __init__(
         self, seed: int, width: int, given: Material, rows: Array, steps: list[int], run: Run, place: int
@@ -183,11 +183,11 @@ class _Model:
         self.losses = {step: float(values["loss"]) for step, values in trained.history.evaluations}
 
     def embedded(self, step: int) -> Array:
-        """What f and g give on the test patches after so many steps, (2, patches, outputs)."""
+        """Outputs of f and g on the test patches after ``step`` steps, (2, patches, outputs)."""
         return np.asarray(np.load(self._file(step), allow_pickle=False))
 
     def _evaluate(self, module: Any, step: int, given: Material, preset: Preset) -> dict[str, float]:
-        """Keep the representations beside the training, so that a unit that is stopped has them when it goes on."""
+        """Store the representations with the training state, so that an interrupted unit has them when it resumes."""
         import torch
 
         from ..models import contrastive_loss
@@ -256,7 +256,7 @@ def _placing(given: Material, preset: Preset) -> Callable[[Any, Any], Any]:
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """Halves of images, and what everything is measured on.
+    """Halves of images, and the test patches for all measurements.
 
     Attributes
     ----------
@@ -269,7 +269,7 @@ class Material:
     components : two arrays
         The same patches in as many principal components of training patches as the models have outputs.
     note : str
-        What a reader should know about the images.
+        A note about the images.
     """
 
     halves: Sequence[Array]
@@ -281,7 +281,7 @@ class Material:
 
 
 def source_of(preset: Preset, data: Path | None) -> str:
-    """The images that are taken: rendered ones where CIFAR-10 is asked for and not there."""
+    """The source of images: rendered ones if CIFAR-10 is requested and not available."""
     check_choice("source", preset.source, tuple(SOURCES))
     return preset.source if find_cifar10(data) is not None else "rooms"
 

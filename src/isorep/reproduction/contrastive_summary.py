@@ -86,7 +86,7 @@ def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
 
 
 def claims(ends: Sweeps, untrained: Sweeps, projections: Place) -> tuple[Claim, ...]:
-    """The three published trends, together and one by one, and what is there without training."""
+    """The three published trends, together and one by one, and controls without training."""
     trends = {}
     for name, (word, _, figure) in SWEEPS.items():
         parts = []
@@ -100,7 +100,7 @@ def claims(ends: Sweeps, untrained: Sweeps, projections: Place) -> tuple[Claim, 
         Claim(
             "mean CCA of f and g grows with training, data and width",
             f"{seen} of 3 trends are seen in both",
-            "all 3, the 95 % interval of last minus first above zero",
+            "all 3, the 95% interval of last minus first above zero",
             "curves without numbers, Figures 3b to 3d",
             conjunction("", list(trends.values())).holds,
         ),
@@ -138,7 +138,7 @@ def tables(ends: Sweeps, untrained: Sweeps, projections: Place, outputs: int) ->
     made = [
         table(
             "claims",
-            "Does alignment grow? 1: the 95 % interval of last minus first over pairs is above zero, -1: below, 0: "
+            "Does alignment grow? 1: the 95% interval of last minus first over pairs is above zero, -1: below, 0: "
             "neither",
             "published without numbers",
             rows,
@@ -181,14 +181,14 @@ def tables(ends: Sweeps, untrained: Sweeps, projections: Place, outputs: int) ->
         *made,
         table(
             "controls",
-            f"Controls: what is alike without training, in {outputs} numbers each, ± s.e. over pairs",
+            f"Controls: similarity without training, in {outputs} numbers each, ± s.e. over pairs",
             "higher is closer; R² is held out",
             controls,
             ("mean CCA", "R² linear"),
         ),
         table(
             "ladder",
-            f"The ladder after {end.value} steps: held-out error in diameters with the ends of its 95 % interval over "
+            f"The ladder after {end.value} steps: held-out error in diameters with the ends of its 95% interval over "
             "images, the error with images shuffled, and R², ± s.e. over pairs",
             "a lower error is closer",
             ladder,
@@ -219,7 +219,7 @@ def charts(ends: Sweeps, untrained: Sweeps, projections: Place) -> list[Chart]:
                 f"cca-{name}",
                 f"Mean CCA against {axis} (Figure {figure})",
                 "Mean over pairs with its standard error, on images that no model was trained on. Components of the "
-                f"pixels are as many as outputs, and know nothing of the task. Chance is {_chance(places[-1])}.",
+                f"pixels are as many as outputs, and are not trained. Chance is {_chance(places[-1])}.",
                 (axis, "mean CCA"),
                 lines=(*lines(alike, where), *(replace(each, dotted=True) for each in lines(pixels, where, start=4))),
                 ticks=labels,
@@ -269,7 +269,7 @@ def _trend(places: list[Place], side: str, measure: str) -> Trend | None:
 
 
 def _above(words: str, value: Value) -> Claim:
-    """A part of a claim, that a difference is above zero; one pair has no error, and decides nothing."""
+    """A part of a claim, that a difference is above zero; undecided for one pair, which has no error."""
     judged = value if value.error is not None else replace(value, interval=Interval(-np.inf, np.inf))
     return claim("", words, judged, form=".3f±", above=0.0)
 

@@ -1,7 +1,7 @@
-"""Deconfounding (section 4.4 of the paper): do independent components carry over to batches never seen?
+"""Deconfounding (section 4.4 of the paper): do independent components transfer to held-out batches?
 
-Three parts: simulated screens, where the right answer is known; wells of BBBC021; and, for those who have the files,
-the published OpenPhenom embeddings of RxRx3-core. A unit is a screen, a way to split and reduce BBBC021, or a gene.
+Three parts: simulated screens, where the truth is known; wells of BBBC021; and, if the files are available,
+the published OpenPhenom embeddings of RxRx3-core. A unit is a screen, one split and reduction of BBBC021, or a gene.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SPARSITY = {
 """Table 3: Hoyer sparsity of the classifier's split fractions."""
 
 CONCENTRATION = (0.163, 0.332, 0.386, 0.287)
-"""Table 4, top 25 % of the features."""
+"""Table 4, top 25% of the features."""
 
 GENES = tuple(AUROC)
 
@@ -67,7 +67,7 @@ class Preset:
     batches, rows : int
         Batches of a screen, and rows of a batch.
     wells : tuple of (batch, features, dimensions, task)
-        What is run on BBBC021: batches are ``week`` or ``plate``; features ``raw`` or ``standardised``; dimensions
+        Runs on BBBC021: batches are ``week`` or ``plate``; features ``raw`` or ``standardised``; dimensions
         ``tenth`` (of the training wells) or ``all``; the task ``all`` treated wells together or ``each`` mechanism.
     genes : tuple of str
         Genes of RxRx3-core.
@@ -76,7 +76,7 @@ class Preset:
     fitted_rows : int or None
         Rows of RxRx3-core at most that the transforms are fitted to, and controls at most.
     folds, seeds : int
-        Folds of batches, and how often they are drawn anew.
+        Number of folds of batches, and of repetitions with other folds.
     top : tuple of float
         Shares k of the concentration.
     """
@@ -193,7 +193,7 @@ def _wells(wanted: Any, run: Run) -> Outcome:
 
 
 def _gene(wanted: Any, run: Run) -> Outcome:
-    """A gene of RxRx3-core against untreated wells; the transforms see all wells and no label, as published."""
+    """A gene of RxRx3-core against untreated wells; transforms are fitted on all wells without labels, as published."""
     preset: Preset = run.preset
     wells = _rxrx3(run.data or Path())
     guides = wells.guides(wanted["gene"])[: preset.guides]
@@ -229,7 +229,7 @@ def _settings(run: Run) -> dict[str, Any]:
 
 
 def _record(result: Deconfounding) -> Outcome:
-    """What later tables need, as plain numbers."""
+    """The numbers for later tables, as plain data."""
     return {
         "rows": result.data.rows,
         "positives": result.data.positives,
@@ -279,5 +279,5 @@ def _sample(rows: Array, most: int | None, rng: np.random.Generator) -> Array:
 
 
 TITLE = "Deconfounding with ICA"
-PAPER = f"{NELSON}, section 4.4, Tables 3 and 4 (OpenPhenom embeddings of RxRx3-core, one patch an image)"
+PAPER = f"{NELSON}, section 4.4, Tables 3 and 4 (OpenPhenom embeddings of RxRx3-core, one patch per image)"
 EXPERIMENT = Experiment("deconfounding", TITLE, PAPER, SCALES, plan, run_unit, packages=("lightgbm",))

@@ -1,4 +1,4 @@
-"""AUROC on held-out batches with and without ICA: tables beside the published ones, charts and claims."""
+"""AUROC on held-out batches with and without ICA: tables with the published values, charts and claims."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def means_of(outcomes: Iterable[Outcome], measure: str) -> list[Value]:
 
 
 def gain_over(outcomes: Iterable[Outcome], against: str, measure: str = "auroc") -> Value:
-    """PCA + ICA less another condition, over screens or genes."""
+    """PCA + ICA minus another condition, over screens or genes."""
     pairs = [[each["conditions"][name][measure]["value"] for name in ("pca_ica", against)] for each in outcomes]
     return mean_of(ica - other for ica, other in pairs if ica is not None and other is not None)
 
@@ -77,8 +77,8 @@ def claims_of(parts: Parts) -> list[Claim]:
         better["BBBC021, new weeks"] = {name: _tested(tests.get(name)) for name in RIVALS}
     asked: list[tuple[str, dict[str, Value], dict[str, Any]]] = [
         (
-            f"{words}: ICA carries over better to new batches than raw features and a random rotation",
-            {f"AUROC of PCA + ICA less that of {CONDITIONS[name]}": value for name, value in gains.items()},
+            f"{words}: ICA transfers better to new batches than raw features and a random rotation",
+            {f"AUROC of PCA + ICA minus that of {CONDITIONS[name]}": value for name, value in gains.items()},
             {"above": 0.0, "published": "0.732 against 0.690 and 0.703 in RxRx3-core (Table 3)"},
         )
         for words, gains in better.items()
@@ -86,20 +86,20 @@ def claims_of(parts: Parts) -> list[Claim]:
     if parts.screens["gaussian"]:
         text = "simulated screens, Gaussian factors: there are no axes to find, and ICA does not help"
         gain = gain_over(parts.screens["gaussian"], "pca_rand")
-        asked.append((text, {"AUROC of PCA + ICA less that of PCA + Rand": gain}, {"most": 0}))
+        asked.append((text, {"AUROC of PCA + ICA minus that of PCA + Rand": gain}, {"most": 0}))
     compared = {
         "hoyer": ("splits are sparser", "Hoyer sparsity", "0.254 against 0.226 in RxRx3-core (Table 3)"),
         f"share@{parts.share}": (
             "the signal is more concentrated",
-            f"concentration in the top {100 * parts.share:g} %",
-            "0.386 against 0.332 in RxRx3-core, top 25 % (Table 4)",
+            f"concentration in the top {100 * parts.share:g}%",
+            "0.386 against 0.332 in RxRx3-core, top 25% (Table 4)",
         ),
     }
     for words, outcomes in [each for each in judged.items() if each[1]][:1]:
         asked += [
             (
                 f"{words}: {what} with independent than with principal components",
-                {f"{name} of PCA + ICA less that of PCA": gain_over(outcomes, "pca", measure)},
+                {f"{name} of PCA + ICA minus that of PCA": gain_over(outcomes, "pca", measure)},
                 {"above": 0.0, "published": published},
             )
             for measure, (what, name, published) in compared.items()
@@ -115,7 +115,7 @@ def _tested(test: Mapping[str, Any] | None) -> Value:
 
 
 def tables(parts: Parts) -> tuple[Table, ...]:
-    """AUROC, sparsity and concentration of all parts, the genes of RxRx3-core beside the published values."""
+    """AUROC, sparsity and concentration of all parts, the genes of RxRx3-core with the published values."""
     title = f"Concentration: share of the signal that the rest lacks, top {parts.share:.0%} of the features"
     hoyer = ("hoyer", "Hoyer sparsity of the splits ± s.e.", "1: a single feature", "Table 3")
     return (
@@ -164,7 +164,7 @@ def charts(parts: Parts) -> tuple[Chart, ...]:
             "bbbc021",
             "BBBC021: treated wells against DMSO",
             "Mean over held-out weeks or plates with its standard error, standardised features, and the number of "
-            "dimensions. All dimensions of so few wells make single wells into components.",
+            "dimensions. With all dimensions of so few wells, single wells become components.",
             (AXIS, ""),
             marks=tuple(_well_marks(parts)),
         ),
@@ -179,7 +179,7 @@ def charts(parts: Parts) -> tuple[Chart, ...]:
         Chart(
             "rxrx3",
             "RxRx3-core: genes against untreated wells, new plates",
-            "Lines: obtained from the published embeddings of wells. Dots: published, from one patch an image.",
+            "Lines: obtained from the published embeddings of wells. Dots: published, from one patch per image.",
             ("gene", AXIS),
             lines=tuple(_lines({gene: each["conditions"] for gene, each in parts.genes.items()}, published=AUROC)),
             ticks=tuple((float(number), gene) for number, gene in enumerate(parts.genes, start=1)),

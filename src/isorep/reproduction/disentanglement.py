@@ -1,8 +1,8 @@
-"""Disentanglement (section 4.3 of the paper): a plain autoencoder plus ICA against models made for the purpose.
+"""Disentanglement (section 4.3 of the paper): a plain autoencoder plus ICA against specialised models.
 
-Rendered rooms, sprites and squares at the scale of a laptop; the published data sets, where the files are, in full. A
-unit is one training of one model with one setting, or the controls of a replicate; scores of every way to unmix latents
-are measured, with the decoder's conditioning beside.
+Rendered rooms, sprites and squares at laptop scale; the published data sets in full, where the files are available. A
+unit is one training of one model with one setting, or the controls of a replicate. Scores of every way to unmix latents
+are measured, and the decoder's conditioning.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..structure.mutual_information import information
 from .experiment import NELSON, Experiment, Outcome, Plan, Run, Unit, by_scale, how_to_find, scaled
 
 DATA = {"shapes3d": "Shapes3D", "mpi3d_real_complex": "MPI3D", "falcor3d": "Falcor3D", "isaac3d": "Isaac3D"}
-"""The data sets of the table, by the names that loaders know them by."""
+"""The data sets of the table, by the names of their loaders."""
 
 MODELS = ("ae", "beta_vae", "beta_tcvae", "bioae", "vqvae", "vqvae_decay", "qlae")
 PUBLISHED_STEPS = 200_000
@@ -56,9 +56,10 @@ class Preset:
     models : tuple of str
         Models of the benchmark, or ``all``.
     weight_decays : tuple of float
-        Of the autoencoder. What counts is learning rate x weight decay x steps, so that small scales take larger ones.
+        Weight decays of the autoencoder. The product with learning rate and steps matters, so small scales use larger
+        ones.
     betas : tuple of float
-        Of the variational models; empty for the published ones.
+        Betas of the variational models; empty for the published ones.
     replicates : int
         New images (where they are rendered) and new weights.
     images, held_out, scored : int
@@ -69,7 +70,7 @@ class Preset:
     network : str
         ``dense``, ``light`` or ``published``.
     steps, batch : int
-        Of the training.
+        Steps and batch size of the training.
     falls_after : float or None
         The share of the steps after which the learning rate falls; None as published.
     scored_at : tuple of int
@@ -77,9 +78,9 @@ class Preset:
     jacobians : int
         Latents at which the decoder is differentiated.
     tolerance : float
-        A setting reconstructs well if it loses at most this many times as much as the model's best one.
+        A setting reconstructs well if its loss is at most this many times that of the model's best one.
     device : str
-        Where networks are trained.
+        Device for training.
     """
 
     scenes: tuple[str, ...] = scaled(("rooms",), RENDERED, (*DATA, "rooms"))
@@ -104,7 +105,7 @@ class Preset:
         check_names("scenes", self.scenes, (*RENDERED, *DATA))
         check_names("models", self.models, (*MODELS, "all"))
         if "ae" not in self.all_models:
-            raise InputError("models must have ae among them: it is what the others are set beside")
+            raise InputError("models must include ae: the others are compared with it")
         counts = ("replicates", "steps", "batch", "held_out", "scored", "jacobians")
         check_counts(**{name: (getattr(self, name), 1) for name in counts})
         if not self.weight_decays or min((*self.weight_decays, *self.betas)) < 0:
@@ -223,7 +224,7 @@ def _trained(bench: Bench, wanted: Any, run: Run) -> Outcome:
 
 
 def _controls(bench: Bench) -> Outcome:
-    """What no learning gives: principal components of pixels, and an encoder that was never trained."""
+    """Controls without learning: principal components of pixels, and an untrained encoder."""
     images = bench.split
     outcome: Outcome = {"names": list(images.names)}
     for name, (seen, unseen) in {"pixels": _principal(bench), "untrained": _untrained(bench)}.items():
@@ -272,7 +273,7 @@ class Bench:
 
     @property
     def images(self) -> Array:
-        """The training images whose latents are looked at: those that ICA is fitted to, and those that are scored."""
+        """The training images whose latents are used: those that ICA is fitted to, and those that are scored."""
         return self.split.images[: max(_ROWS_FITTED, self.preset.scored)]
 
     def conditions(
@@ -324,7 +325,7 @@ class Bench:
 
 
 def evaluator(bench: Bench, discrete: bool, has_axes: bool, draw: bool) -> Callable[[Any, int], Outcome]:
-    """What the trainer asks after some steps: ``evaluate(module, step)``."""
+    """The evaluation hook of the trainer: ``evaluate(module, step)``."""
     preset, unseen = bench.preset, bench.split.held_out
 
     def evaluate(module: Any, step: int) -> Outcome:
@@ -347,7 +348,7 @@ def evaluator(bench: Bench, discrete: bool, has_axes: bool, draw: bool) -> Calla
 
 
 def planes(conditioning: Array, nmi: Array) -> Outcome:
-    """Whether planes in which components may turn are those whose components tell of the same factors.
+    """Whether weak planes are those whose components inform about the same factors.
 
     The overlap of two components is the sum over factors of the smaller share of their information.
     """
@@ -425,7 +426,7 @@ def score(
 
 
 def _white(latents: Array) -> Array:
-    """The same space in white coordinates, in which the regressions settle many times sooner."""
+    """The same space in white coordinates, in which the regressions converge many times faster."""
     centred = latents - latents.mean(0)
     left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
     return np.asarray(left[:, sizes > sizes[0] * _RANK] * np.sqrt(len(latents))) if sizes[0] > 0 else latents

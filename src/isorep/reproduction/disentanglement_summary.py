@@ -1,4 +1,4 @@
-"""InfoMEC of every model and control beside Table 2, the sweep of weight decay, pictures, and the published claims."""
+"""InfoMEC of every model and control with Table 2, the sweep of weight decay, pictures, and the published claims."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def _tables(selection: Selection) -> list[Table]:
 def _beside(scene: str) -> dict[str, tuple[float, ...]]:
     """The published scores of a scene: means over data sets where it is no published one.
 
-    Beside rooms stand those of Shapes3D, in whose manner they are drawn.
+    For rooms they are those of Shapes3D, which rooms imitate.
     """
     own = "shapes3d" if scene == "rooms" else scene
     return {title(*row): dict(zip(DATA, each, strict=True)).get(own, AGGREGATED[row]) for row, each in TABLE.items()}
@@ -231,7 +231,7 @@ def _charts(selection: Selection) -> list[Chart]:
     drawn.append(
         Chart(
             "constants",
-            "Does the decoder's constant say where ICA works?",
+            "InfoM after ICA against the decoder's constant",
             "Each dot is an autoencoder: its bi-Lipschitz constant up to scale among the directions that the decoder "
             "responds to, and InfoM after ICA on held-out images.",
             ("constant", "InfoM"),
@@ -252,7 +252,7 @@ def _scores_chart(selection: Selection, scene: str, name: str) -> Chart:
         f"{scene}-infom",
         f"Modularity, {name}",
         "InfoM on images never trained on, mean over replicates with its standard error, setting and step chosen by "
-        "the other replicates. The tick is InfoE: a high InfoM with a low InfoE is cheap.",
+        "the other replicates. The tick is InfoE: a high InfoM with a low InfoE is easy to reach.",
         ("InfoM", ""),
         marks=tuple(marks),
         bound="InfoE",
@@ -299,8 +299,8 @@ def _pictures(run: Outcome, name: str) -> list[Chart]:
         drawn.append(
             Chart(
                 f"{run['scene']}-nmi-{words}",
-                f"What {words} know of factors, {name}",
-                f"Share of each factor's entropy that each of the {words} tells; {title('ae', way)}, "
+                f"Information of {words} about factors, {name}",
+                f"Share of each factor's entropy that each of the {words} explains; {title('ae', way)}, "
                 f"{run['setting']}, first replicate.",
                 (words, "factors"),
                 cells=tuple(tuple(row) for row in nmi if row),
@@ -312,7 +312,7 @@ def _pictures(run: Outcome, name: str) -> list[Chart]:
             Chart(
                 f"{run['scene']}-traversal-{words}",
                 f"Traversals of {words}, {name}",
-                f"Each row moves one of the {words} from its 5 % to its 95 % quantile, the others at rest; from "
+                f"Each row moves one of the {words} from its 5% to its 95% quantile, the others fixed; from "
                 f"the top: {', '.join(str(place) for place in sheet['order'])}.",
                 ("", ""),
                 picture=sheet["png"],
@@ -323,14 +323,14 @@ def _pictures(run: Outcome, name: str) -> list[Chart]:
 
 
 def claims_of(selection: Selection) -> list[Claim]:
-    """AE + ICA against the AE, the other models and every control, in every scene; and what the theory expects."""
+    """AE + ICA against the AE, the other models and every control, in every scene; and the prediction of the theory."""
     ours, autoencoder = AGGREGATED["ae", "published"][0], AGGREGATED["ae", "raw"][0]
     rivals = [scores[0] for (model, _), scores in AGGREGATED.items() if model != "ae"]
     mean = "mean over data sets in Table 2"
     against = {
         "ae": ("AE + ICA is more modular than the AE", f"{ours} against {autoencoder}, {mean}"),
         "others": (
-            "AE + ICA is more modular than models made for the purpose",
+            "AE + ICA is more modular than specialised models",
             f"{ours} against {min(rivals)} to {max(rivals)}, {mean}",
         ),
         "rotated": ("AE + ICA is more modular than random rotations of the AE's latents (a control)", ""),
@@ -346,7 +346,7 @@ def claims_of(selection: Selection) -> list[Claim]:
     if (count := sum(map(len, dots))) >= _FEW:
         rank = spearman([(each[:, 0], each[:, 1]) for each in dots if len(each)])
         judged = claim(
-            "the better conditioned the decoder, the more modular is AE + ICA",
+            "AE + ICA is more modular where the decoder is better conditioned",
             f"rank correlation of the decoder's constant with InfoM within scenes, {count} runs:",
             rank if rank.interval and count >= _ENOUGH else replace(rank, interval=Interval(-1.0, 1.0)),
             most=-_ABOVE,
@@ -358,7 +358,7 @@ def claims_of(selection: Selection) -> list[Claim]:
 
 
 def differences(selection: Selection, against: str) -> dict[str, Value]:
-    """InfoM of AE + ICA less that of opponents over replicates, with Student's 95 % interval, by opponent and scene.
+    """InfoM of AE + ICA minus that of opponents over replicates, with Student's 95% interval, by opponent and scene.
 
     Where AE + ICA is less explicit, or that is not known, the interval has no lower end: it is then not ahead.
     """
@@ -382,7 +382,7 @@ def differences(selection: Selection, against: str) -> dict[str, Value]:
                 for measure in ("InfoM", "InfoE")
             )
             level = mean_of(explicit)
-            words = f"held-out InfoM less that of {title(*opponent)} in {name} (InfoE {level:+.2f})"
+            words = f"held-out InfoM minus that of {title(*opponent)} in {name} (InfoE {level:+.2f})"
             if modular:
                 shown = estimate(modular)
                 ends = shown.interval or Interval(float(np.mean(modular)), float(np.mean(modular)))

@@ -1,6 +1,6 @@
 """Experiment: presets for each scale, units of work with stable keys, and a summary of their outcomes.
 
-The experiments by name; a module is loaded when its experiment is asked for.
+Experiments are found by name; their modules are loaded on demand.
 
 Settings of a preset that the caller changes, given as text: ``replicates=2``, ``models=ae,beta_vae``.
 """
@@ -28,12 +28,12 @@ NELSON = (
 ROEDER = "Roeder, Metz and Kingma, On linear identifiability of learned representations, ICML 2021"
 
 Outcome = dict[str, Any]
-"""What a unit found, as plain data for JSON."""
+"""The outcome of a unit, as plain data for JSON."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A piece of work that is done once: ``key`` names its file, ``arguments`` say what to do."""
+    """A unit of work that is done once: ``key`` names its file, ``arguments`` define it."""
 
     key: str
     words: str
@@ -51,10 +51,10 @@ class Plan:
 
 @dataclass(frozen=True)
 class Run:
-    """What every unit is given: the preset of the scale, the data folder and the seed.
+    """Input of every unit: the preset of the scale, the data folder and the seed.
 
     ``scratch`` is a folder for the state of long work within the unit; it is removed when the unit is finished.
-    ``folder`` is that of the whole run, for what is worth keeping beside the numbers, such as trained weights.
+    ``folder`` is that of the whole run, for further files such as trained weights.
     """
 
     preset: Any
@@ -67,7 +67,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Row:
-    """Obtained values with standard errors, beside the published values of the same columns."""
+    """Obtained values with standard errors, and the published values of the same columns."""
 
     name: str
     values: tuple[float | None, ...] = ()
@@ -77,7 +77,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Obtained beside published; ``source`` says where in the paper, ``direction`` what larger values mean."""
+    """Obtained and published values; ``source`` is the place in the paper, ``direction`` what larger values mean."""
 
     name: str
     title: str
@@ -116,7 +116,7 @@ class Chart:
     """A figure as plain numbers: ``marks`` are rows of values, ``lines`` are series over a common x.
 
     Or ``cells`` are a matrix from 0 to 1 whose ``sides`` name its rows and columns, or ``picture`` is a PNG image in
-    base64 of so many ``pixels``; one of the four. ``bound`` and ``whisker`` say what the ticks and the intervals of
+    base64 of so many ``pixels``; one of the four. ``bound`` and ``whisker`` describe the ticks and the intervals of
     marks are. ``square`` gives both axes of lines one scale, and ``notes`` are words at places of lines, by x and y.
     """
 
@@ -142,7 +142,7 @@ ANSWERS = {True: "holds", False: "does not hold", None: "undecided"}
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says, the number that was measured, what was asked of it, what was published, and if it holds.
+    """A claim of the paper: its text, the measured number, the rule, the published number, and whether it holds.
 
     ``holds`` is None where the numbers do not decide.
     """
@@ -155,8 +155,8 @@ class Claim:
 
     @property
     def told(self) -> str:
-        """What was measured, asked and published."""
-        return f"{self.measure}; asked: {self.rule}" + (f"; published: {self.published}" if self.published else "")
+        """The measured number, the rule and the published number."""
+        return f"{self.measure}; required: {self.rule}" + (f"; published: {self.published}" if self.published else "")
 
     def __str__(self) -> str:
         return f"{ANSWERS[self.holds]}: {self.text} ({self.told})"
@@ -166,7 +166,7 @@ class Claim:
 class Summary:
     """The outcomes as a verdict, tables, figures and at most six claims.
 
-    ``reached`` says whether the published effect was seen.
+    ``reached`` is whether the published effect was seen.
     """
 
     verdict: str
@@ -188,7 +188,7 @@ class Experiment:
     Attributes
     ----------
     name, title, paper : str
-        What to call it, and what to cite.
+        Its names, and the citation.
     scales : mapping of str to dataclass
         The preset of each scale; its fields are the settings that are kept with the results.
     plan : callable
@@ -231,7 +231,7 @@ def by_scale(preset: Any) -> dict[str, Any]:
 
 
 def how_to_find(data: Path | None) -> str:
-    """What to do about files that are missing from the folder of data sets."""
+    """Advice on files that are missing from the folder of data sets."""
     return f"name a folder with --data or {VARIABLE}" if data is None else f"{data} does not hold its files"
 
 

@@ -52,28 +52,28 @@ class Preset:
     seeds : int
         Trainings of every size; all pairs of a size are compared, and seed by seed those of two sizes.
     heads, context : int
-        Of attention; tokens that are seen at once.
+        Attention heads, and tokens of context.
     text : str
-        A text file or a folder of them; by default the prose of Python's standard library.
+        A text file or a folder of them; default: the prose of Python's standard library.
     characters : int or None
-        Of the text at most.
+        Largest number of characters of the text.
     vocabulary : int
         Tokens: bytes and learnt pairs.
     held_out : int
-        Documents that are not trained on; on them everything is measured.
+        Number of documents held out for all measurements.
     windows : int
-        Stretches of ``context`` tokens of each held-out document at most.
+        Largest number of windows of ``context`` tokens per held-out document.
     steps, batch, learning_rate, warmup
         AdamW with weight decay 0.1, gradients clipped to norm 1, the rate rising for ``warmup`` steps and then falling
         as a cosine.
     rows : int
         Tokens that layers are compared on, at most.
     components : tuple of int
-        Of SVCCA.
+        Numbers of principal components for SVCCA.
     places : tuple of int
         Layers to compare, as places before the last: 0 is the last. All of them if empty.
     rungs : tuple of str
-        Of the ladder.
+        Rungs of the ladder.
     n_null, n_boot : int
         Shuffled pairings, and draws for the interval of an error.
     jacobians : int
@@ -81,9 +81,9 @@ class Preset:
     jacobian_context : int
         Tokens before each of them at most, for model folders.
     control : bool
-        Whether networks as they were before training are compared, too.
+        Whether untrained networks are compared, too.
     threads : int
-        Of torch; 0 leaves them as they are.
+        Number of torch threads; 0 leaves the setting unchanged.
     """
 
     models: tuple[str, ...] = ()
@@ -116,7 +116,7 @@ SCALES = by_scale(Preset)
 
 
 def plan(preset: Preset, data: Path | None) -> Plan:
-    """Every network, then all pairs of one size, then those of two sizes seed by seed; or all pairs of folders."""
+    """Every network, then all pairs of one size, then pairs of two sizes seed by seed; or all pairs of folders."""
     checked_rungs(preset.rungs)
     if preset.models:
         return _folders(preset)
@@ -217,7 +217,7 @@ def places_of(preset: Preset, counts: tuple[int, int]) -> list[int]:
 def compare_layers(
     first: States, second: States, groups: Array, preset: Preset, seed: int, *, control: bool
 ) -> list[dict[str, Any]]:
-    """One entry a layer; a control has the rungs that it is read for."""
+    """One entry per layer; a control has only the rungs that are reported."""
     counts = (first.layers, second.layers)
     rungs = tuple(rung for rung in preset.rungs if not control or rung in CONTROL_RUNGS)
     pairs = {place: (first.at[place], second.at[place]) for place in places_of(preset, counts)}

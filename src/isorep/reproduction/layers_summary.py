@@ -28,7 +28,7 @@ FOLLOWS = {
 }
 ROUNDING = 5e-4  # differences in SVCCA up to this are none
 _DRAWS = 2000
-_LEAST_LAYERS, _LEAST_PAIRS = 4, 3  # below, a rank correlation over layers says nothing, or has no interval
+_LEAST_LAYERS, _LEAST_PAIRS = 4, 3  # with fewer, a rank correlation over layers is meaningless, or has no interval
 _MOST_GROUPS = 6  # of one figure
 
 
@@ -56,7 +56,7 @@ class Group:
         self.blocks = [place for place in self.places if self.label(place) != EMBEDDING]
 
     def label(self, place: int) -> str:
-        """What a layer is called: by its block where all networks agree, else by its place from the end."""
+        """The name of a layer: its block where all networks agree, otherwise its place from the end."""
         names = {name for pair in self.pairs for name in pair["layers"][place]["labels"]}
         return str(names.pop()) if len(names) == 1 else f"{place} before the last"
 
@@ -95,7 +95,7 @@ class Group:
 
 
 def _difference(first: list[float | None], second: list[float | None]) -> Value:
-    """Mean of differences pair by pair, where both are known; one pair decides nothing."""
+    """Mean of differences pair by pair, where both are known; undecided for one pair."""
     both = zip(first, second, strict=True)
     return _judged(mean_of(a - b for a, b in both if a is not None and b is not None))
 
@@ -180,8 +180,8 @@ def _tables(groups: list[Group], models: Sequence[Outcome], preset: Preset) -> l
         table(
             "follows",
             "Rank correlation over layers of the error with the constant of the remaining network, mean of pairs ± "
-            "half of the 95 % interval",
-            "1: the error grows with the constant; depth drives both",
+            "half of the 95% interval",
+            "1: the error grows with the constant; both depend on depth",
             _known(follows),
             tuple(FOLLOWS),
         )
@@ -221,15 +221,15 @@ def _charts(groups: list[Group], preset: Preset) -> list[Chart]:
                 f"svcca-{group.anchor}",
                 f"{group.name}: SVCCA by layer (Figure 4)",
                 f"SVCCA with k components, mean over {group.count} with its standard error, on held-out documents. "
-                "Dots without a line are the same networks before training: what the input alone makes similar.",
+                "Dots without a line are the same networks before training: similarity due to the input alone.",
                 (LAYER, "mean canonical correlation"),
                 lines=tuple(similar),
                 ticks=ticks,
             ),
             Chart(
                 f"ladder-{group.anchor}",
-                f"{group.name}: what is left after each group of maps",
-                f"Held-out error as a share of what shuffled documents give, mean over {group.count} with its "
+                f"{group.name}: residual error after each group of maps",
+                f"Held-out error relative to chance (shuffled documents), mean over {group.count} with its "
                 "standard error; lower is closer.",
                 (LAYER, "held-out error / chance"),
                 lines=tuple(ladder),
@@ -242,7 +242,7 @@ def _charts(groups: list[Group], preset: Preset) -> list[Chart]:
             "constants",
             "Rigid error against the constant of the remaining network",
             "A dot is a layer of a pair; across, the local constant after the best scale, on a logarithmic axis. 1 is "
-            "an isometry, as at the last layer, where nothing remains. Depth drives both axes.",
+            "an isometry, as at the last layer, where nothing remains. Both axes depend on depth.",
             ("local bi-Lipschitz constant of the rest", "held-out rigid error / chance"),
             lines=tuple(dots),
             ticks=log_ticks(x for each in dots for x, _ in each.points),
@@ -273,7 +273,7 @@ def claims_of(groups: list[Group], preset: Preset) -> list[Claim]:
     """The last layer against the others, before and after training, and errors against the constant of what remains."""
     cases = [(f"{group.name}, {count} components", group, count) for group in groups for count in preset.components]
     gaps = _measured({name: group.gap(count) for name, group, count in cases})
-    last, figure = "SVCCA of the last layer less that", "Figure 4, of which the text gives no numbers"
+    last, figure = "SVCCA of the last layer minus that", "Figure 4, of which the text gives no numbers"
     over = {group.name: _judged(mean_correlation(group.columns("error.rigid"))) for group in groups}
     asked = {
         "the last layer is the most similar one": (
@@ -294,8 +294,8 @@ def claims_of(groups: list[Group], preset: Preset) -> list[Claim]:
             ROUNDING,
             "",
         ),
-        "the larger the constant of the network that remains, the larger the rigid error of a layer": (
-            "rank correlation over layers, which depth drives as well",
+        "the rigid error of a layer grows with the constant of the remaining network": (
+            "rank correlation over layers, which also depends on depth",
             _measured(over),
             0.0,
             "none; the theory bounds the error by the constant",
@@ -325,13 +325,13 @@ def _measured(values: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def _within(group: Group) -> Value:
-    """Rank correlation of constant and rigid error within layers before the last: what is left without the depth."""
+    """Rank correlation of constant and rigid error within layers before the last, without the effect of depth."""
     columns = [each for place in group.places if place for each in group.columns("error.rigid", place)]
     return _judged(spearman(columns))
 
 
 def _judged(value: Value) -> Value:
-    """The number with its interval; where there is neither that nor an error, as for one pair, nothing is decided."""
+    """The number with its interval; undecided where there is neither an interval nor an error, as for one pair."""
     if value.interval is not None or value.error is not None:
         return value
     return replace(value, interval=Interval(-math.inf, math.inf))

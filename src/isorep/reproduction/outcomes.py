@@ -1,10 +1,10 @@
-"""Summaries of outcomes: what the summaries of experiments share.
+"""Summaries of outcomes: functions shared by the experiments.
 
 Curves err = a sqrt(2L + L^2), and rank correlations with their intervals.
 
 Whether a measure grows along a sweep: differences of ends and rank correlations, over pairs of models.
 
-What experiments on pairs of trained models share: held-out rungs of the ladder, and errors over pairs.
+For pairs of trained models: held-out rungs of the ladder, and errors over pairs.
 
 Claims, tables, lines and ticks of summaries; how many threads torch computes with while an experiment lasts.
 """
@@ -60,7 +60,7 @@ def fit_curve(x: Array, errors: Array, intercept: bool = False) -> Curve:
 
 
 def spearman(groups: Sequence[tuple[Array, Array]], least: int = 3) -> Value:
-    """Spearman's rank correlation with its 95 % bootstrap interval: ranks within each group, put together.
+    """Spearman's rank correlation with its 95% bootstrap interval: ranks within each group, put together.
 
     Groups of fewer than ``least`` pairs are left out. Unknown where nothing varies, and without an interval for fewer
     than four pairs.
@@ -117,7 +117,7 @@ class Trend:
 
 
 def estimate(values: Iterable[float | None]) -> Value:
-    """Mean of independent values with its standard error and its 95 % interval (Student's t); none for one value."""
+    """Mean of independent values with its standard error and its 95% interval (Student's t); none for one value."""
     known = [value for value in values if value is not None]
     mean = mean_of(known)
     if mean.mean is None or mean.error is None:
@@ -158,7 +158,7 @@ def explained(mapped: Array, target: Array) -> float:
 
 
 def ladder(source: Array, target: Array, folds: Array) -> dict[str, float]:
-    """Held-out R² of every rung, both sides centred first: what an offset does is no question here."""
+    """Held-out R² of every rung, both sides centred first, because offsets do not matter here."""
     x, y = source - source.mean(0), target - target.mean(0)
     return {rung: explained(held_out(x, y, folds, rung), y) for rung in RUNGS}
 
@@ -174,7 +174,7 @@ def compared(
 
 
 def folds_of(rows: int, count: int, seed: int) -> Array:
-    """Rows in so many folds of the same size, at random."""
+    """Rows in folds of the same size, at random."""
     return np.random.default_rng([seed, 41]).permutation(np.arange(rows) % min(count, rows))
 
 
@@ -208,7 +208,7 @@ def over_pairs(values: Mapping[tuple[int, int], float]) -> tuple[float | None, f
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """So many threads of torch while it lasts; 0 leaves them as they are."""
+    """Context with this number of torch threads; 0 leaves the setting unchanged."""
     import torch
 
     before = torch.get_num_threads()
@@ -225,7 +225,7 @@ _ENOUGH = 3
 
 
 def log_ticks(places: Iterable[float]) -> tuple[tuple[float, str], ...]:
-    """Where ticks stand on an axis of base-ten logarithms that holds these places, and what they say.
+    """Positions and labels of ticks on an axis of base-ten logarithms that holds these places.
 
     They are powers of ten, and other round values where these are fewer than three.
 
@@ -248,7 +248,7 @@ def log_ticks(places: Iterable[float]) -> tuple[tuple[float, str], ...]:
 
 
 LOWEST = -1.0
-"""R² below this counts as this: how much worse than the mean a map is says nothing."""
+"""R² below this counts as this: how much worse than the mean a map is does not matter."""
 
 
 class Setting:
@@ -311,12 +311,12 @@ def claim(
     told = f"{measure} {format(value, form)}"
     span = value.interval
     if span is not None and -math.inf < span.low < span.high < math.inf:
-        told += f" (95 % interval {Value(span.low):{number}} to {Value(span.high):{number}})"
+        told += f" (95% interval {Value(span.low):{number}} to {Value(span.high):{number}})"
     return Claim(text, told, rule, published, holds)
 
 
 def over_cases(text: str, cases: Mapping[str, Value], **asked: Any) -> Claim:
-    """A claim about several values by the words of their measures: the one that speaks most against it, judged alone.
+    """A claim about several values by name: the value least in favour of it decides.
 
     It holds where all do, and does not where one does not. ``asked`` is what :func:`claim` takes.
     """
@@ -326,7 +326,7 @@ def over_cases(text: str, cases: Mapping[str, Value], **asked: Any) -> Claim:
 
 
 def conjunction(text: str, parts: Sequence[Claim], published: str = "") -> Claim:
-    """A claim whose parts have rules of their own: all are told, and it holds where the weakest does."""
+    """A claim whose parts have their own rules: all are reported, and it holds where the weakest does."""
     rules = dict.fromkeys(part.rule for part in parts)
     measures = ", ".join(part.measure for part in parts)
     return Claim(text, measures, ", ".join(rules), published, weakest(parts).holds)
@@ -342,10 +342,10 @@ def concluded(claims: Sequence[Claim]) -> tuple[str, bool | None]:
     if not claims:
         return "Nothing was measured.", None
     main = claims[0]
-    words = {True: "is seen", False: "is not seen", None: "is neither seen nor excluded"}[main.holds]
+    words = {True: "is seen", False: "is not seen", None: "is neither shown nor excluded"}[main.holds]
     kept = sum(each.holds is True for each in claims)
     rest = f" {kept} of {len(claims)} claims hold." if len(claims) > 1 else ""
-    published = f"Published: {main.text} ({main.measure}; asked: {main.rule})."
+    published = f"Published: {main.text} ({main.measure}; required: {main.rule})."
     return f"The published effect {words}. {published}{rest}", main.holds
 
 
@@ -358,7 +358,7 @@ def table(
     published: Mapping[str, tuple[float | None, ...]] | None = None,
     source: str = "",
 ) -> Table:
-    """Rows of values with errors, by name, beside those that were published."""
+    """Rows of values with errors, by name, with the published values."""
     beside = published or {}
     made = []
     for row, values in rows.items():
@@ -427,7 +427,7 @@ def mark(name: str, value: Value, series: int = 0, bound: float | None = None) -
 
 
 def seeds_from(*entropy: int, count: int) -> list[int]:
-    """Seeds of so many trainings, the same for the same numbers."""
+    """Seeds of several trainings, the same for the same arguments."""
     return [int(seed) for seed in np.random.SeedSequence(entropy).generate_state(count)]
 
 

@@ -1,4 +1,4 @@
-"""The page of a reproduced experiment: verdict, claims, tables beside the published ones, figures and units."""
+"""The page of a reproduced experiment: verdict, claims, figures, tables with the published ones and units."""
 
 from __future__ import annotations
 
@@ -19,26 +19,35 @@ def page(result: Reproduction) -> Page:
     """All of it, most important first."""
     summary = result.summary
     claims = tuple((ANSWERS[each.holds], each.text, f"measured: {each.told}") for each in summary.claims)
+    held = sum(each.holds is True for each in summary.claims)
     minutes = f"{compact(result.timing.total / 60, 3)} min"
     tables = tuple(page_table(table) for table in summary.tables if table.rows)
     return page_of(
         result,
         f"{result.title} · reproduction",
         f"{result.title}, {result.scale} scale",
-        Answer.of(summary.verdict, summary.reached),
+        Answer(HEADLINES[summary.reached], summary.verdict, summary.reached),
         (
+            *((("claims that hold", f"{held} of {len(claims)}", "of the paper, as measured here"),) if claims else ()),
             ("run time", minutes, f"{count(len(result.outcomes))} units of work"),
-            ("seed", str(result.settings["seed"]), f"{result.scale} scale"),
+            ("scale", result.scale, f"seed {result.settings['seed']}"),
         ),
         (
             Section("claims", "Claims", (document.Definitions(claims),)) if claims else None,
-            Section("tables", "Obtained beside published", (Prose((f"Published: {result.paper}",)), *tables))
+            Section("figures", "Figures", tuple(figure_of(chart) for chart in summary.charts)),
+            Section("tables", "Obtained and published", (Prose((f"Published: {result.paper}",)), *tables))
             if tables
             else None,
-            Section("figures", "Figures", tuple(figure_of(chart) for chart in summary.charts)),
             Section("units", "Units of work", (_times(result),)) if result.timing.units else None,
         ),
     )
+
+
+HEADLINES = {
+    True: "The published effect is seen.",
+    False: "The published effect is not seen.",
+    None: "Whether the published effect is seen is undecided.",
+}
 
 
 def page_table(table: Table) -> document.Table:

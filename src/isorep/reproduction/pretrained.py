@@ -1,7 +1,7 @@
 """Pairs of trained models (Table 1 of Nelson et al. 2026): up to which group are two trainings the same?
 
 Pairs are trained here, or named by the user in a TOML file: model folders, code with weights, or ready representations.
-Of each pair the rungs of Table 1 are measured, in sample as published, and held out with intervals and chance.
+For each pair the rungs of Table 1 are measured, in-sample as published, and held out with intervals and chance.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PUBLISHED = {
     "CheXpert": ("mae", (0.218, 0.104, 0.048, 0.175, 0.38)),
     "ResNet-18": ("cnn", (0.382, 0.206, 0.175, 0.312, 0.40)),
 }
-"""Rows of Table 1: the kind of network, errors of the rungs in diameters and in sample, and the efficiency of ICA."""
+"""Rows of Table 1: the kind of network, in-sample errors of the rungs in diameters, and the efficiency of ICA."""
 
 KINDS = {"gpt": "GPT", "mae": "masked autoencoder", "cnn": "supervised CNN", "ae": "autoencoder"}
 """What is trained here."""
@@ -60,7 +60,7 @@ class Preset:
     both : bool
         Train here nevertheless.
     kinds : tuple of str
-        What is trained: ``gpt``, ``mae``, ``cnn``, ``ae``.
+        Networks to train: ``gpt``, ``mae``, ``cnn``, ``ae``.
     seeds : int
         Trainings of each; all pairs are compared.
     images : {"cifar10", "rooms"}
@@ -72,25 +72,25 @@ class Preset:
     rows : int
         Rows that are compared, at most: tokens or images.
     unseen : bool
-        Whether they are of texts and images that were not trained on; the published ones were trained on.
+        Whether these rows are held out from training; the published ones were trained on.
     text, characters, vocabulary, context, documents, windows
         A text file or folder (by default the prose of Python's library), how much of it, tokens, tokens seen at once,
         documents that are held out, and as many that are measured, with so many windows of each.
     gpt, heads, mae_width, mae_depth, mae_patch, cnn_width, latents
-        Of the networks; ``gpt`` is ``WIDTHxLAYERS``.
+        Sizes of the networks; ``gpt`` is ``WIDTHxLAYERS``.
     gpt_steps, mae_steps, cnn_steps, ae_steps : int
     gpt_batch, batch : int
         Windows, and images.
     gpt_rate, mae_rate, cnn_rate, ae_rate : float
         Learning rates of AdamW, with a warm-up and then a cosine.
     weight_decay : float
-        Of all; it is multiplied by the learning rate, so a short training decays little.
+        Weight decay of all; it is multiplied by the learning rate, so a short training decays little.
     n_null, n_boot : int
         Shuffled pairings, and draws for intervals.
     control : bool
-        Whether networks as they were before training are compared, too.
+        Whether untrained networks are compared, too.
     threads : int
-        Of torch; 0 leaves them as they are.
+        Number of torch threads; 0 leaves the setting unchanged.
     """
 
     pairs: str = ""
@@ -146,7 +146,7 @@ SCALES = by_scale(Preset)
 
 
 def plan(preset: Preset, data: Path | None) -> Plan:
-    """The user's pairs first, as their mistakes are told at once; then, kind by kind, trainings and pairs."""
+    """The user's pairs first, so that mistakes are reported at once; then, kind by kind, trainings and pairs."""
     units: list[Unit] = []
     if preset.pairs:
         for pair in named_pairs(preset.pairs, list(PUBLISHED)):
@@ -163,7 +163,7 @@ def plan(preset: Preset, data: Path | None) -> Plan:
         return Plan(tuple(units))
     if files := _image_files(preset, data):
         return Plan(tuple(units), tuple(files))
-    words = "CIFAR-10 is not there, so images are rendered rooms, with the object's hue as the class"
+    words = "CIFAR-10 is not available, so images are rendered rooms, with the object's hue as the class"
     return Plan(tuple(units), skipped=(f"{words}: {how_to_find(data)}",))
 
 
@@ -339,16 +339,16 @@ class Task:
     build, data, loss, recipe, prepare
         As the trainer takes them.
     held_out : like data
-        What losses are taken on.
+        Data for held-out losses.
     rows : callable
         ``rows(module)``: what is compared, by subject.
     together : bool or str
         Whether all seeds are one program. A row of text or an image in patches is many rows of a step, so that the
-        trainer's own rule does not know.
+        trainer's own rule does not apply.
     groups : array or None
         Rows that belong together.
     digest : str
-        What was trained on.
+        Digest of the training data.
     """
 
     build: Callable[[int], Any]

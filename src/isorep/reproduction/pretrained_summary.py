@@ -1,4 +1,4 @@
-r"""Table 1 in sample and held out, the ladder and the efficiency of ICA, and the published findings as rules.
+r"""Table 1 in-sample and held out, the ladder and the efficiency of ICA, and the published findings as rules.
 
 A rule is a margin :math:`m=c+\sum_rw_re_r\ge0` over the errors of the rungs r of a pair. With
 :math:`E_r=e_r-e_{\rm linear}`, whose intervals are of differences row by row, it is
@@ -30,7 +30,7 @@ TITLES = {
     "ae": "Autoencoder",
 }
 BESIDE = {"gpt": "Pythia-160M", "mae": "MAE", "cnn": "ResNet-18"}
-"""The published row that stands beside."""
+"""The published row for comparison."""
 
 COLUMNS = (*WORDS.values(), "ICA efficiency")
 SHARE = "linear / mean alone"
@@ -171,7 +171,7 @@ def _pair(places: Sequence[int], compared: Mapping[str, Any], directions: int) -
 
 
 def _with_shares(way: Mapping[str, Any]) -> dict[str, Any]:
-    """Held-out errors also as shares of what the target's mean alone leaves."""
+    """Held-out errors, also relative to that of the target's mean alone."""
     alone = way["baseline"]
     return {**way, "shares": {name: each["held_out"] / alone if alone else None for name, each in way["rungs"].items()}}
 
@@ -209,7 +209,7 @@ def _tables(subjects: list[Setting], every: list[Case], trainings: list[Outcome]
         ),
         table(
             "findings",
-            "The published findings as rules: margins in diameters, held out with the mean 95 % interval of a pair",
+            "The published findings as rules: margins in diameters, held out with the mean 95% interval of a pair",
             "0 and above keeps the rule",
             {f"{each.rule.short}: {each.title}": each.cells for each in every},
             ("published", "in sample", "held out", "low", "high", "untrained"),
@@ -217,7 +217,7 @@ def _tables(subjects: list[Setting], every: list[Case], trainings: list[Outcome]
         table(
             "untrained",
             "The same networks before training, held out, ± s.e. over pairs",
-            "lower is closer: what architecture and data alone give",
+            "lower is closer: the effect of architecture and data alone",
             held_out["untrained"],
             (*COLUMNS, SHARE),
         ),
@@ -239,10 +239,10 @@ def _tables(subjects: list[Setting], every: list[Case], trainings: list[Outcome]
 
 def _table_1(subjects: list[Setting]) -> Table:
     paths = [*(f"trained.rungs.{rung}.in_sample" for rung in RUNGS), "trained.efficiency_in_sample"]
-    title = "Table 1: errors in diameters, in sample as published, ± s.e. over pairs"
+    title = "Table 1: errors in diameters, in-sample as published, ± s.e. over pairs"
     rows = {each.title: [each.mean(path) for path in paths] for each in subjects}
     beside = {each.title: PUBLISHED[each.published][1] for each in subjects if each.published}
-    return table("table-1", title, EFFICIENCY, rows, COLUMNS, beside, "Table 1, in sample")
+    return table("table-1", title, EFFICIENCY, rows, COLUMNS, beside, "Table 1, in-sample")
 
 
 def _charts(subjects: list[Setting]) -> list[Chart]:
@@ -257,13 +257,13 @@ def _charts(subjects: list[Setting]) -> list[Chart]:
     drawn = [
         Chart(
             "errors",
-            "Held-out errors beside Table 1",
+            "Held-out errors compared with Table 1",
             "Mean over pairs in diameters of the target; intervals are over rows or documents, the mean of those of "
-            "the pairs. The tick is the published number, which is in sample and of a much larger model.",
+            "the pairs. The tick is the published number, which is in-sample and of a much larger model.",
             ("error in diameters", ""),
             marks=tuple(marks),
-            bound="published, in sample",
-            whisker="95 % interval",
+            bound="published, in-sample",
+            whisker="95% interval",
         )
     ]
     for when in WHEN:
@@ -271,8 +271,8 @@ def _charts(subjects: list[Setting]) -> list[Chart]:
         drawn.append(
             Chart(
                 f"ladder-{when}",
-                f"What is left after each map, {when} networks",
-                "Held-out error as a share of what the target's mean alone leaves, mean over pairs with its standard "
+                f"Residual error after each map, {when} networks",
+                "Held-out error relative to that of the target's mean alone, mean over pairs with its standard "
                 "error; lower is closer. From left to right as the paper expects errors to fall.",
                 ("map", "held-out error / mean alone"),
                 lines=lines(shares, maps),
@@ -281,7 +281,7 @@ def _charts(subjects: list[Setting]) -> list[Chart]:
         )
     series = {name: [each.mean(path) for each in subjects] for name, path in EFFICIENCIES.items()}
     published = [PUBLISHED[each.published][1][-1] if each.published else None for each in subjects]
-    series["published, in sample"] = [Value(efficiency) for efficiency in published]
+    series["published, in-sample"] = [Value(efficiency) for efficiency in published]
     drawn.append(
         Chart(
             "efficiency",
@@ -338,7 +338,7 @@ def claims_of(every: list[Case]) -> list[Claim]:
         margins = {f"{rule.formula}, in diameters, {each.title}": _range(each.margins) for each in about}
         if margins:
             rows = sorted({min(rule.published), max(rule.published)})
-            published = f"{' to '.join(f'{each:.3f}' for each in rows)} in Table 1, in sample"
+            published = f"{' to '.join(f'{each:.3f}' for each in rows)} in Table 1, in-sample"
             made.append(over_cases(rule.text, margins, least=0.0, published=published, form=".3f"))
     return made
 
@@ -382,6 +382,6 @@ def _mean(values: Sequence[Value]) -> Value:
 
 
 def _range(values: Sequence[Value]) -> Value:
-    """The mean, from the lowest end to the highest; without intervals nothing is decided."""
+    """The mean, from the lowest end to the highest; undecided without intervals."""
     spans = [each.interval or Interval(-math.inf, math.inf) for each in values]
     return replace(_mean(values), interval=Interval(min(each.low for each in spans), max(each.high for each in spans)))

@@ -1,7 +1,7 @@
-"""Runner of an experiment: unit by unit, from where an earlier run stopped, and what it writes.
+"""Runner of an experiment: unit by unit, resuming an earlier run, and its output.
 
-The result: tables beside the published ones, with seeds, versions and run time. The folder of a run: its config, one
-file for each finished unit, and what is written at the end.
+The result: tables with the published values, seeds, versions and run time. The folder of a run: its config, one file
+for each finished unit, and the files written at the end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .._version import __version__
 from ..datasets.folder import data_folder
 from ..errors import InputError
 from ..files import finite_json, write_text
-from ..results import ResultRecord, aligned, plain, versions
+from ..results import ResultRecord, aligned, counted, plain, significant, told, versions, wrapped
 from ..rows import Progress, no_progress
 from .experiment import SCALES, Experiment, Outcome, Plan, Run, Summary, Table, Unit, experiment_named, overridden
 
@@ -40,29 +40,29 @@ def reproduce(
     progress: Progress | None = None,
     started: Callable[[Path, int, int], None] | None = None,
 ) -> Reproduction:
-    """Run a published experiment, or what is left of it, and keep everything in a folder.
+    """Run or resume a published experiment, and store everything in a folder.
 
     Parameters
     ----------
     name : str
-        The experiment, such as ``deconfounding``.
+        Name of the experiment, such as ``deconfounding``.
     scale : {"smoke", "laptop", "paper"}
-        Seconds, half an hour, or the full protocol.
+        Size of the run: seconds, half an hour, or the full protocol.
     data : str or Path, optional
-        The folder of data sets; by default that of the environment variable ISOREP_DATA. Parts whose files are missing
+        Folder of data sets; default: the environment variable ISOREP_DATA. Parts whose files are missing
         are left out, and named.
     out : str or Path, optional
-        The folder to write to, by default ``isorep-NAME-SCALE`` here. If it holds the same run, finished units are not
-        done again; a run with other settings is refused.
+        Folder to write to; default: ``isorep-NAME-SCALE`` in the current folder. If it holds the same run, the run is
+        resumed; a run with other settings is refused.
     random_state : int
-        The seed that all others are derived from.
+        Seed from which all others are derived.
     settings : mapping, optional
-        Other values for fields of the scale's preset, such as ``{"models": "all"}``; text is read as the kind of value
-        that it replaces.
+        Other values for fields of the scale's preset, such as ``{"models": "all"}``; text is converted to the type of
+        the value that it replaces.
     progress : callable, optional
-        ``progress(stage, done, total)``.
+        Called as ``progress(stage, done, total)``.
     started : callable, optional
-        ``started(folder, finished, all)``: called when the folder is open, with the number of units.
+        Called as ``started(folder, finished, all)`` when the folder is open, with the number of units.
     """
     experiment = experiment_named(name)
     if scale not in experiment.scales:
@@ -111,7 +111,7 @@ def reproduce(
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of every unit whenever it was done, of this run alone, and how many units were there already."""
+    """Run time of every unit, of this run alone, and the number of units done before."""
 
     units: dict[str, float]
     this_run: float
@@ -130,16 +130,16 @@ class Reproduction(ResultRecord):
     Attributes
     ----------
     summary : Summary
-        Verdict, tables beside the published numbers, figures and findings.
+        Verdict, tables with the published numbers, figures and findings.
     outcomes : dict of str to dict
-        What each unit found, by its key.
+        The outcome of each unit, by its key.
     timing : Timing
     settings : dict
-        Scale, seed, preset and data files: what decides the numbers.
+        Scale, seed, preset and data files, which determine the numbers.
     skipped : tuple of str
-        Parts that could not be run, and what they need.
+        Parts that could not be run, and their requirements.
     folder : Path
-        Where config, metrics, table, units and figures lie.
+        The folder with config, metrics, table, units and figures.
     """
 
     schema: ClassVar[str] = "isorep.reproduction/1"
@@ -156,9 +156,26 @@ class Reproduction(ResultRecord):
     folder: Path
     skipped: tuple[str, ...] = ()
 
-    def table(self) -> str:
+    def table(self, width: int | None = None) -> str:
         """All tables as text, obtained beside published."""
-        return "\n\n".join(table_text(table) for table in self.summary.tables)
+        return "\n\n".join(table_text(table, width) for table in self.summary.tables)
+
+    @property
+    def verdict(self) -> str:
+        """The answer in a sentence."""
+        return self.summary.verdict
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per cell of every table: the value that was obtained, its error, and the published value."""
+        nothing = (None,) * max((len(table.columns) for table in self.summary.tables), default=0)
+        return [
+            {"table": table.name, "row": row.name, "column": column, "value": value, "error": error, "published": said}
+            for table in self.summary.tables
+            for row in table.rows
+            for column, value, error, said in zip(
+                table.columns, row.values or nothing, row.errors or nothing, row.published or nothing, strict=False
+            )
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data with a versioned schema."""
@@ -185,30 +202,41 @@ class Reproduction(ResultRecord):
         return written
 
     def __str__(self) -> str:
-        parts = [f"{self.title}, {self.scale} scale", "", self.table(), "", f"verdict: {self.summary.verdict}"]
-        parts += [f"claim: {claim}" for claim in self.summary.claims]
-        parts += [f"note: {words}" for words in self.skipped]
+        tables = [table_text(table) for table in self.summary.tables[:1]]
+        if len(self.summary.tables) > 1:
+            more = counted(len(self.summary.tables) - 1, "more table")
+            tables.append(wrapped(f"{more} in {self.folder / TABLES}"))
+        return self._told(tables)
+
+    def _told(self, tables: Sequence[str], width: int | None = None) -> str:
+        """Verdict, claims, tables, what was left out, and where all of it comes from."""
         packages = ", ".join(f"{package} {version}" for package, version in self.versions.items())
-        parts += [
-            f"seed {self.settings['seed']}; {len(self.outcomes)} units in {spelt_time(self.timing.total)}",
+        seed, units = f"seed {self.settings['seed']}", counted(len(self.outcomes), "unit")
+        facts = [
+            f"{self.title}, {self.scale} scale; {seed}; {units} in {spelt_time(self.timing.total)}",
             f"versions: {packages}",
             f"published: {self.paper}",
         ]
-        return "\n".join(parts)
+        claims = "\n".join(wrapped(f"claim: {claim}", 7, width) for claim in self.summary.claims)
+        source = "\n".join(wrapped(fact, width=width) for fact in facts)
+        return told(self.summary.verdict, claims, *tables, source, notes=self.skipped, width=width)
 
 
-def table_text(table: Table) -> str:
+TABLES, WIDTH = "table.txt", 120
+
+
+def table_text(table: Table, width: int | None = None) -> str:
     """Aligned text: obtained columns, then after a bar the published ones where there are any."""
     beside = any(row.published for row in table.rows)
-    count = len(table.columns)
+    whole = _counts(table)
     rows = [["", *table.columns, *(("|", *table.columns) if beside else ())]]
     for row in table.rows:
-        published = ("|", *_numbers(row.published, (), count)) if beside else ()
-        rows.append([row.name, *_numbers(row.values, row.errors, count), *published])
+        published = ("|", *_numbers(row.published, (), whole)) if beside else ()
+        rows.append([row.name, *_numbers(row.values, row.errors, whole), *published])
     title = f"{table.title}; {table.direction}"
     if beside:
         title += f" (left of the bar obtained, right of it published in {table.source})"
-    return f"{title}\n{aligned(rows)}"
+    return f"{wrapped(title, width=width)}\n{aligned(rows, width=width)}"
 
 
 def spelt_time(seconds: float) -> str:
@@ -218,14 +246,30 @@ def spelt_time(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _numbers(values: Sequence[float | None], errors: Sequence[float | None], count: int) -> list[str]:
-    """Numbers with their errors, ``count`` of them; nothing at all for an empty row."""
+def _counts(table: Table) -> list[bool]:
+    """Which columns hold counts: whole numbers alone, without errors."""
+    whole = [True] * len(table.columns)
+    for row in table.rows:
+        for place, value in enumerate(row.values):
+            error = row.errors[place] if row.errors else None
+            whole[place] &= value is None or (float(value).is_integer() and error is None)
+    return whole
+
+
+def _numbers(values: Sequence[float | None], errors: Sequence[float | None], whole: Sequence[bool]) -> list[str]:
+    """Numbers with their errors, those of ``whole`` columns without decimals; nothing at all for an empty row."""
     if not values:
-        return [""] * count
-    return [
-        NOTHING if value is None else f"{value:.3f}" + ("" if error is None else f" ± {error:.3f}")
-        for value, error in zip(values, errors or (None,) * count, strict=True)
-    ]
+        return [""] * len(whole)
+    cells = []
+    for value, error, count in zip(values, errors or (None,) * len(whole), whole, strict=True):
+        text = NOTHING if value is None else f"{value:g}" if count else _number(value)
+        cells.append(text if value is None or error is None else f"{text} ± {_number(error)}")
+    return cells
+
+
+def _number(value: float) -> str:
+    """Three decimals; three significant digits for what is below 0.1."""
+    return significant(value) if abs(value) < 0.1 else f"{value:.3f}"
 
 
 def _do(experiment: Experiment, unit: Unit, run: Run) -> dict[str, Any]:
@@ -247,7 +291,7 @@ def _checked(plan: Plan) -> Plan:
 
 
 def _config(experiment: Experiment, scale: str, run: Run, plan: Plan) -> dict[str, Any]:
-    """What decides the numbers: a run is continued only if all of it is the same."""
+    """The settings that determine the numbers: a run is resumed only if all of them are the same."""
     config: dict[str, Any] = plain(
         {
             "experiment": experiment.name,
@@ -273,7 +317,8 @@ def _write(result: Reproduction) -> None:
     from .page import figure_of
 
     result.to_json(result.folder / "metrics.json")
-    write_text(result.folder / "table.txt", f"{result}\n")
+    text = result._told([result.table(WIDTH)], WIDTH)  # the file does not depend on the terminal
+    write_text(result.folder / TABLES, f"{text}\n")
     for chart in result.summary.charts:
         write_text(result.folder / "figures" / f"{chart.name}.svg", svg_file(figure_of(chart)))
 
@@ -311,7 +356,7 @@ class Ledger:
 
     @contextmanager
     def scratch(self, key: str) -> Iterator[Path]:
-        """A folder for the state of a unit: it stays when the unit is interrupted, and goes when it is finished."""
+        """A folder for the state of a unit: kept if the unit is interrupted, removed when it is finished."""
         folder = self.folder / "state" / file_name(key)
         folder.mkdir(parents=True, exist_ok=True)
         yield folder

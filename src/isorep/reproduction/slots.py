@@ -1,7 +1,7 @@
-"""Slots (experiments of mechanistic independence): is each true slot found as one, and up to what overlap?
+"""Slots (experiments of mechanistic independence): is each true slot recovered, and up to which overlap?
 
 Autoencoders of outputs that several slots write, trained with and without a penalty on shared outputs. A unit is all
-seeds of one setting, trained as one program. All that the text leaves open is a setting.
+seeds of one setting, trained as one program. Everything the paper leaves open is a setting.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Condition:
     Attributes
     ----------
     words, short : str
-        What to call it in a table, and in a figure.
+        Its names in a table, and in a figure.
     loss : str
-        Beside the reconstruction; empty for none.
+        Loss added to the reconstruction; empty for none.
     additive, smooth : bool
-        Of the network.
+        Whether the decoder is additive, and the activation smooth.
     stages : tuple of (float, float)
         Shares of all steps, and the factor of λ in them.
     regroup : bool
@@ -180,7 +180,7 @@ def unmixed(trained: Any, generator: SlotGenerator, given: Examples, seed: int) 
     if trained.ended == "diverged":
         return {"grouped": None, "ica": None, "rotated": None}
     train, test = (encoded(trained.module, part) for part in (given.outputs[:_ICA_ROWS], given.test_outputs))
-    with warnings.catch_warnings():  # Gaussian latents have no independent components: that is the point here
+    with warnings.catch_warnings():  # Gaussian latents have no independent components, as intended here
         warnings.simplefilter("ignore")
         ica = ICA(random_state=seed).fit(train)
     components = ica.transform(test)
@@ -190,13 +190,13 @@ def unmixed(trained: Any, generator: SlotGenerator, given: Examples, seed: int) 
 
 
 def ceiling(generator: SlotGenerator, given: Examples) -> float:
-    """SIS of the true latents themselves: below 1 where slots tell of each other, and by the ridge penalty."""
+    """SIS of the true latents: below 1 where slots are dependent, and because of the ridge penalty."""
     sizes = list(generator.dimensions)
     return slot_identifiability(given.test_latents, given.test_latents, slots=sizes).value
 
 
 def grouped_sis(components: Array, latents: Array, sizes: Sequence[int]) -> float | None:
-    """SIS of single components, each put to the true slot that explains it best: no method could choose better."""
+    """SIS of single components, each assigned to the true slot that explains it best: the best possible choice."""
     if components.shape[1] != sum(sizes):  # a collapsed autoencoder has fewer components than latents
         return None
     told = slot_identifiability(components, latents, slots=list(sizes), factor_slots=[1] * components.shape[1]).r2
@@ -208,11 +208,11 @@ def grouped_sis(components: Array, latents: Array, sizes: Sequence[int]) -> floa
 
 
 def own_share(module: Any, generator: SlotGenerator, given: Examples) -> float:
-    r"""How much of what moves an inferred slot is one true slot, by derivatives, whatever the latents' distribution.
+    r"""Share of an inferred slot's derivatives due to one true slot, independent of the latents' distribution.
 
     With :math:`h=\text{encoder}\circ g`, the mean over samples and slots of
     :math:`\|D_{\pi(j)}h_j\|^2/\|Dh_j\|^2`, true latents in units of their spread: 1 if every inferred slot is a
-    function of one true slot, 1/K if nothing is told apart.
+    function of one true slot, 1/K if slots are fully mixed.
     """
     import torch
 
@@ -270,18 +270,18 @@ class Preset:
         λ of the contrast at unit spread of the latents, which cannot shrink by larger latents; alone, and with slots
         that exchange directions between stages of the training.
     laws : tuple of str
-        How latents are distributed: ``normal`` (published), ``dependent`` (normal with a Wishart covariance),
+        Distributions of latents: ``normal`` (published), ``dependent`` (normal with a Wishart covariance),
         ``uniform`` (independent and not Gaussian: where ICA has something to find).
     law_slots, law_overlaps : tuple of int
-        Where laws other than normal are run.
+        Slots and overlaps at which laws other than normal are run.
     law_strengths : tuple of float
         λ of the contrast there; at unit spread it is as above.
     additive_overlaps : tuple of int
-        Where additive decoders are run, for every number of slots.
+        Overlaps at which additive decoders are run, for every number of slots.
     beyond : tuple of str
-        What may keep SIS high where the contrast fails, as ``name@strength``.
+        Methods that may keep SIS high where the contrast fails, as ``name@strength``.
     beyond_slots, beyond_overlaps : tuple of int
-        Where that is run.
+        Slots and overlaps at which these are run.
     seeds : int
         Trainings of every setting, in one program.
     restarts : int
@@ -295,9 +295,9 @@ class Preset:
     steps, batch, learning_rate, schedule
         Adam; ``step`` divides the rate by ten at half of the steps, as published.
     high : float
-        SIS from which slots count as found.
+        SIS above which slots count as found.
     threads : int
-        Of torch while training; 0 leaves them as they are.
+        Number of torch threads while training; 0 leaves the setting unchanged.
     """
 
     slots: tuple[int, ...] = scaled((2,), (2, 3), (2, 3, 5))
@@ -334,7 +334,7 @@ UNIT = ("unit", "regrouped")
 
 
 def plan(preset: Preset, data: Path | None) -> Plan:
-    """The sweep over slots, overlap and λ; additive decoders; other laws; and what goes past the paper."""
+    """The sweep over slots, overlap and λ; additive decoders; other laws; and settings beyond the paper."""
     unknown = [law for law in preset.laws if law not in LAWS]
     if unknown or "normal" not in preset.laws:
         raise InputError(f"laws are {', '.join(LAWS)}, and normal is one of them: not {', '.join(preset.laws)}")

@@ -12,7 +12,7 @@ from .outcomes import cloud, line, mark, mean_of, over_cases, summary, table
 from .slots import CONDITIONS, LAWS, Preset
 
 LEAST = 0.05
-"""Difference in SIS below which nothing is said to differ, however small its error."""
+"""Smallest difference in SIS that counts, even if its error is smaller."""
 CURVES = {
     "plain": "λ = 0",
     "contrast": "contrast",
@@ -25,7 +25,7 @@ BY_OVERLAP = {
     "sis": ("SIS by overlap ± s.e. over seeds, normal latents", f"higher is better; {SIS}"),
     "own": (
         "Share of an inferred slot's derivatives by one true slot, by overlap",
-        "1: a function of one true slot; 1/K: nothing is told apart",
+        "1: a function of one true slot; 1/K: fully mixed",
     ),
 }
 CRITERIA = {"type_d": "D", "type_m": "M", "type_s": "S", "h2_swaps": "H₂"}
@@ -85,21 +85,21 @@ def claims_of(preset: Preset, every: list[Outcome]) -> tuple[Claim, ...]:
             preset.high,
         ),
         "SIS falls as slots share more outputs": (
-            "SIS with the contrast at the least overlap less that at the largest",
+            "SIS with the contrast at the least overlap minus that at the largest",
             {_where(curve[-1]): over_seeds(curve[0]) - over_seeds(curve[-1]) for curve in contrast if len(curve) > 1},
             LEAST,
         ),
         "the contrast finds slots better than reconstruction alone, at the least overlap": (
-            "SIS with the contrast less that without",
+            "SIS with the contrast minus that without",
             {_where(each): over_seeds(each) - over_seeds(_plain(every, each)) for each in first},
             LEAST,
         ),
         "where latents are dependent the contrast finds slots better than ICA": (
-            "SIS with the contrast less that of AE + ICA grouped by the truth",
+            "SIS with the contrast minus that of AE + ICA grouped by the truth",
             {_where(each): over_seeds(each) - over_seeds(_plain(every, each), "ica") for each in dependent},
             LEAST,
         ),
-        "the lowest loss of several trainings finds the slots, past bad local minima": (
+        "the training with the lowest loss of several finds the slots, avoiding bad local minima": (
             f"SIS at unit spread, least loss of {preset.restarts}",
             {_where(each): least_loss(each, preset.restarts) for each in restarts},
             preset.high,
@@ -149,7 +149,7 @@ def _truth(every: list[Outcome]) -> Table:
     return table(
         "truth",
         "The generator: which criteria hold (1) or fail (0), with Type M's margin and Type S's gap in outputs",
-        "a gap above 0 is Type S; SIS of the true latents is what can be reached",
+        "a gap above 0 is Type S; SIS of the true latents is the attainable maximum",
         rows,
         (*CRITERIA.values(), "margin", "gap", "SIS of the truth"),
     )
@@ -171,7 +171,7 @@ def _laws(preset: Preset, every: list[Outcome]) -> Table:
     columns = ("AE", "AE, grouped", "rotated", "AE + ICA", "contrast", "at unit spread", "regrouped")
     return table(
         "laws",
-        "SIS where latents are independent and where they are not, ± s.e.; grouping knows the truth",
+        "SIS with independent and dependent latents, ± s.e.; grouping uses the true slots",
         f"higher is better; {SIS}; own is the share of derivatives",
         rows,
         (*columns, "regrouped, chosen", "truth", "own, AE", "own, regrouped"),
@@ -218,8 +218,8 @@ def charts(preset: Preset, every: list[Outcome]) -> list[Chart]:
     captions = {
         "laws": (
             "Independent and dependent latents",
-            "SIS, mean over seeds; the tick is SIS of the true latents, which tell of each other where they are "
-            "dependent. Components of ICA are put to the true slots that explain them best.",
+            "SIS, mean over seeds; the tick is SIS of the true latents, which is below 1 where they are dependent. "
+            "Components of ICA are assigned to the true slots that explain them best.",
             laws,
         ),
         "beyond": (
@@ -254,20 +254,20 @@ def _sweep(every: list[Outcome], slots: int) -> Chart:
     said = []
     for key, name in CRITERIA.items():
         holds = [f"{100 * each['share']:g}" for each in truth if each["truth"][key]]
-        where = "everywhere" if len(holds) == len(truth) else f"at {', '.join(holds)} %" if holds else "nowhere"
+        where = "everywhere" if len(holds) == len(truth) else f"at {', '.join(holds)}%" if holds else "nowhere"
         said.append(f"{name} {where}")
     return Chart(
         f"sis-{slots}",
         f"{slots} slots: SIS against the overlap",
         f"Mean over seeds with its standard error; normal latents. The generator is of Type {'; '.join(said)}. SIS of "
-        "the true latents is what can be reached.",
+        "the true latents is the attainable maximum.",
         ("outputs shared with the next slot, % of a slot's", AXIS),
         lines=tuple(lines),
     )
 
 
 def _by_law(every: list[Outcome]) -> list[tuple[Outcome, dict[str, Outcome | None]]]:
-    """Reconstruction alone under each law, and the largest λ of each penalty beside it, where laws were compared."""
+    """Reconstruction alone under each law, and the largest λ of each penalty, where laws were compared."""
     places = {_place(each) for each in every if each["law"] != "normal"}
     plains = sorted(matching(every, condition="plain"), key=lambda each: (_place(each), list(LAWS).index(each["law"])))
     by_law = []
@@ -318,4 +318,4 @@ def _with_strength(words: str, setting: Outcome) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:g} %"
+    return f"{100 * share:g}%"

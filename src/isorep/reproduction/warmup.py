@@ -1,7 +1,7 @@
-"""Warm-up (section 4.1 of the paper): two autoencoders differ less, the nearer their decoders are to isometries.
+"""Warm-up (section 4.1 of the paper): autoencoders differ less if their decoders are nearer to isometries.
 
 Orthogonal LeakyReLU autoencoders of handwritten digits; the leak controls the bi-Lipschitz constant of the decoder.
-A unit is all pairs of one leak, on one data set or on one class of it. All that the text leaves open is a setting.
+A unit is all pairs of one leak, on one data set or on one class of it. Everything the paper leaves open is a setting.
 """
 
 from __future__ import annotations
@@ -139,9 +139,9 @@ class Training:
     batch : int or None
         Images of a step; all at once if None.
     learning_rate, clip_norm
-        Of Adam within the orthogonal matrices; the gradient of each model is clipped to this norm.
+        Learning rate of Adam on orthogonal matrices, and the norm to which each model's gradient is clipped.
     schedule : {"cosine", "constant"}
-        A constant rate keeps the last steps noisy: errors at leak 1 then end at that noise, not at zero.
+        A constant rate keeps the last steps noisy: errors at leak 1 then reach that noise level, not zero.
     patience, min_delta
         Early stopping on the training loss; None for no early stopping.
     """
@@ -173,11 +173,11 @@ class Preset:
     ----------
     leaks : tuple of float
     digits, mnist : Training or None
-        The 8 x 8 digits of scikit-learn, which are always at hand, and MNIST.
+        The 8 x 8 digits of scikit-learn, which are always available, and MNIST.
     digits_class, mnist_class : Training or None
         The same with a model for each class.
     classes : tuple of int
-        Which ones.
+        Classes of these models.
     samples, directions : int
         Encoded images at which constants are measured, and random directions of the published estimator.
     reference_leak, percentile
@@ -186,7 +186,7 @@ class Preset:
     form : {"2L+L2", "L+L2"}
         The curve err = a sqrt(form); the theorem has the first.
     statistic : {"mean of roots", "root of mean"}
-        What a pair's x is: the mean over samples of sqrt(form), or sqrt(form) of the mean L.
+        Definition of a pair's x: the mean over samples of sqrt(form), or sqrt(form) of the mean L.
     intercept : bool
         Fit err = a sqrt(form) + b instead.
     test_images : int

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..representation import Array
 from ..resampling import Value
+from ..results import counted
 from .experiment import Chart, Claim, Line, Mark, Outcome, Summary, Table
 from .outcomes import claim, cloud, fit_curve, mean_of, roots, spanned, spearman, summary, table
 from .warmup import DROPPED, NAMES, QUANTILES, Preset, training_of
@@ -50,9 +51,9 @@ BOUND_KEYS = ("rms", "value", "violated", "vacuous", "equal_outputs", "equal_out
 ERROR = "mean rigid error, % of the diameter"
 TERM = {"2L+L2": "√(2L + L²)", "L+L2": "√(L + L²)"}
 HALF = 0.5
-"""Share of the error at the smallest leak that is left at leak 1, at most, where the error is said to fall."""
+"""Largest error at leak 1, as a share of that at the smallest leak, at which the error counts as falling."""
 ROUNDING = 1 + 1e-4
-"""Ratio of a local constant to its bound up to which the difference is put down to single precision."""
+"""Ratio of a local constant to its bound up to which the excess is attributed to single precision."""
 _COLOURED = 6
 _POINTS = 80  # more than are drawn as dots
 
@@ -146,7 +147,7 @@ def claims_of(parts: list[Part]) -> tuple[Claim, ...]:
     head, term = parts[0], TERM[parts[0].preset.form]
     ranked = (
         (f"the error grows with {term}", "rank correlation over all kept pairs", "in MNIST (Figure 2), no number"),
-        (f"{term} also tells pairs of one leak apart", "rank correlation within a leak", "not reported"),
+        (f"the error also grows with {term} within a leak", "rank correlation within a leak", "not reported"),
     )
     ranks = [rank if rank.interval else Value(None) for rank in head.ranks()]  # only an interval judges them
     grows, tells = (
@@ -174,7 +175,7 @@ def _falls(part: Part) -> Claim:
     if part.leaks[0] < 1 and first.mean and last.mean is not None:
         spread = np.hypot(last.error or 0.0, last.mean / first.mean * (first.error or 0.0)) / first.mean
         share = Value(last.mean / first.mean, float(spread) if first.error or last.error else None)
-    text = f"{part.title}: the error goes to zero as the leak goes to 1"
+    text = f"{part.title}: the error vanishes as the leak approaches 1"
     measure = f"error at leak 1 over that at leak {part.leaks[0]:g}:"
     figure = "A.6" if part.by_class else "2"
     return claim(text, measure, share, most=HALF, published=f"to zero in MNIST (Figure {figure}), no number")
@@ -198,18 +199,18 @@ def _bounds(part: Part) -> Table:
         bounds = [pair["bound"] for pair in part.at(leak)]
         means = {key: mean_of(100 * bound[key] for bound in bounds).mean for key in ("rms", "value", "equal_outputs")}
         counts = {key: float(sum(bound[key] for bound in bounds)) for key in BOUND_KEYS if key not in means}
-        rows[f"leak {leak:g}, {len(bounds)} pairs"] = [Value((means | counts)[key]) for key in BOUND_KEYS]
+        rows[f"leak {leak:g}, {counted(len(bounds), 'pair')}"] = [Value((means | counts)[key]) for key in BOUND_KEYS]
     return table(
         f"bounds-{part.anchor}",
         f"{part.title}: RMS error and its bounds in % of the diameter, with counts of pairs",
-        "vacuous where it says no more than the size of the clouds",
+        "vacuous where it is no smaller than the size of the clouds",
         rows,
         ("RMS error", "bound", "violated", "vacuous", "for equal outputs", "violated"),
     )
 
 
 def _fits(parts: list[Part], preset: Preset) -> tuple[Table, Table]:
-    """Fitted curves and rank correlations by how L is taken; none of a part that has no pair left."""
+    """Fitted curves and rank correlations by the definition of L; none for a part without kept pairs."""
     other = "L+L2" if preset.form == "2L+L2" else "2L+L2"
     curves, correlations = {}, {}
     for part in (part for part in parts if part.kept):
@@ -229,7 +230,7 @@ def _fits(parts: list[Part], preset: Preset) -> tuple[Table, Table]:
         ),
         table(
             "correlations",
-            "Rank correlation of the error with L, over all kept pairs and within a leak, with 95 % intervals",
+            "Rank correlation of the error with L, over all kept pairs and within a leak, with 95% intervals",
             "1: a larger L always has a larger error",
             correlations,
             ("over all", "low", "high", "within a leak", "low", "high"),
@@ -267,7 +268,7 @@ def _against_term(part: Part, statistic: str) -> Chart:
         f"{name}-{part.anchor}",
         f"{part.title}: error against L (Figure {'A.6' if part.by_class else figure})",
         f"A dot is a pair of autoencoders. Across: {term} of the decoders ({which}, ten directions). The curve is "
-        f"err = a {term}, R² {'none' if curve.r2 is None else f'{curve.r2:.2f}'}. The leak drives both axes.",
+        f"err = a {term}, R² {'none' if curve.r2 is None else f'{curve.r2:.2f}'}. Both axes depend on the leak.",
         (f"{term}, {across} over samples", ERROR),
         lines=(*_clouds(part, lambda pair: part.x(pair, "paper", statistic)), fitted),
     )
@@ -286,17 +287,17 @@ def _distribution(part: Part) -> Chart:
     return Chart(
         f"constants-{part.name}",
         f"{part.title}: local constants 1 + L (Figure A.3)",
-        "Median of the local constants with their 5 % and 95 % quantiles, averaged over autoencoders; the tick is the "
+        "Median of the local constants with their 5% and 95% quantiles, averaged over autoencoders; the tick is the "
         "largest of all. 1 is an isometry.",
         ("local bi-Lipschitz constant 1 + L, ten directions", ""),
         marks=tuple(marks),
         bound="largest",
-        whisker="5 % to 95 % of the samples",
+        whisker="5% to 95% of the samples",
     )
 
 
 def _reconstruction(part: Part) -> Chart:
-    """Figure A.5: reconstruction is not perfect, and does not decide the error."""
+    """Figure A.5: reconstruction is not perfect, and does not determine the error."""
     return Chart(
         f"reconstruction-{part.name}",
         f"{part.title}: error against reconstruction (Figure A.5)",
@@ -312,7 +313,7 @@ def _clouds(part: Part, x: Measure) -> tuple[Line, ...]:
     lines = []
     for place, leak in enumerate(part.leaks[:_COLOURED]):
         points = [(x(pair), 100 * pair["error"]["mean"]) for pair in part.at(leak)]
-        labels = [f"leak {leak:g}: {across:.3g}, {up:.3g} %" for across, up in points]
+        labels = [f"leak {leak:g}: {across:.3g}, {up:.3g}%" for across, up in points]
         lines.append(cloud(points, f"leak {leak:g}", _colour(place), labels))
     return tuple(lines)
 

@@ -30,7 +30,7 @@ ESTIMATORS = {"softmax": "full softmax", "nce": "noise-contrastive"}
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _BLOCK, _EVERY = 500, 10
 LEAST = 1000
-"""Examples without which nothing is trained."""
+"""Smallest number of examples to train on."""
 _FOLDS = 5
 _SHOWN = 300
 
@@ -42,9 +42,9 @@ class Preset:
     Attributes
     ----------
     text : str
-        A text file or a folder of them; by default the prose of Python's standard library.
+        A text file or a folder of them; default: the prose of Python's standard library.
     characters : int or None
-        At most so much of it.
+        Largest number of characters of the text.
     vocabulary : int
         The most frequent words, which are predicted; others are one word of contexts.
     context : int
@@ -59,7 +59,7 @@ class Preset:
     seeds : int
         Trainings of every setting; all pairs are compared.
     steps, batch, learning_rate, schedule
-        Of Adam.
+        Settings of Adam.
     contexts : int
         Held-out contexts to measure on, at most.
     bands : tuple of int
@@ -67,9 +67,9 @@ class Preset:
     labelled : int
         Words that are written into the figures.
     high : float
-        Held-out R² from which two representations count as nearly coinciding.
+        Held-out R² above which two representations count as nearly coinciding.
     threads : int
-        Of torch while training; 0 leaves them as they are.
+        Number of torch threads while training; 0 leaves the setting unchanged.
     """
 
     text: str = ""
@@ -179,7 +179,7 @@ class Corpus:
 
     @property
     def unigram(self) -> float:
-        """The loss on held-out text of knowing the shares of words alone."""
+        """The held-out loss of the word frequencies alone."""
         return float(-np.log(self.shares[self.test_words]).mean())
 
 
@@ -359,9 +359,9 @@ def _pair(source: Side, target: Side, blocks: Array, preset: Preset, seed: int) 
 
 
 def _transposed(source: Array, target: Array) -> Array:
-    """The map of words that the map of contexts implies: if f = f' N in rows, equal scores ask for g' = g N^T.
+    """The map of words that the map of contexts implies: if f = f' N in rows, equal scores require g' = g N^T.
 
-    The regression of source on target is taken, as the inverse of the other one would enlarge its noise.
+    The regression of source on target is used, as the inverse of the other one would amplify its noise.
     """
     return np.asarray(Linear().fit(target, source).map_.matrix.T)
 

@@ -35,7 +35,7 @@ def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
 
 
 def claims(every: list[Setting], sweep: list[Setting], preset: Preset) -> list[Claim]:
-    """Whether two trainings differ before and nearly coincide after a linear map, and how far that reaches."""
+    """Whether two trainings differ before and nearly coincide after a linear map, and in which settings."""
     head, where = every[0], f"in {every[0].dimension} dimensions, held-out R² of"
     others = [each for each in every if each.estimator != head.estimator]
 
@@ -75,7 +75,7 @@ def claims(every: list[Setting], sweep: list[Setting], preset: Preset) -> list[C
 
 
 def tables(every: list[Setting]) -> tuple[Table, ...]:
-    """Rungs of contexts and words, words by frequency, theory beside regression, and the text."""
+    """Rungs of contexts and words, words by frequency, theory compared with regression, and the text."""
     named = {_name(each): each for each in every}
 
     def rows(keys: Sequence[str]) -> dict[str, list[Value]]:
@@ -103,8 +103,8 @@ def tables(every: list[Setting]) -> tuple[Table, ...]:
         ),
         table(
             "theory",
-            "Held-out loss in nats; how many heads are diverse, and their largest condition number; R² of maps that "
-            "theory predicts beside regressions",
+            "Held-out loss in nats; number of diverse heads, and their largest condition number; R² of maps that "
+            "theory predicts, and of regressions",
             "the head map uses no contexts, and g by f no pair of words: it is the transpose of a regression of "
             "contexts",
             {

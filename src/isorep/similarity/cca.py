@@ -1,4 +1,4 @@
-"""Canonical correlations: mean CCA, SVCCA, PWCCA, and the share of variance a linear map explains."""
+"""Canonical correlations: mean CCA, SVCCA, PWCCA, and linear R²."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
-from ..rows import one_blas_thread
 from ..settings import check_choice, check_counts
+from ..threads import one_blas_thread
 from .frames import Pair, paired
 from .null import Draws, PreparedIndex, Similarity, Source, cross_draws, finished, nuclear_norm
 
@@ -29,16 +29,16 @@ def cca(
     Parameters
     ----------
     X, Y : (n, d) arrays or Representations
-        Paired rows; widths may differ. Or their :class:`~isorep.Moments` as ``X`` alone.
+        Paired rows; widths may differ. Alternatively, their :class:`~isorep.Moments` as ``X`` alone.
     permutations : int
-        Shuffled pairings for the null; 0 for none.
+        Number of shuffled pairings for the null; default 0, no null.
     groups : (n,) array, optional
-        Rows that belong together are shuffled together: each group takes the rows of another one of about its size.
+        Group per row: groups are shuffled as blocks, each with another group of about its size.
     within : (n,) array, optional
-        Classes: rows (or groups) are shuffled inside their class only, so that chance includes what the classes alone
+        Class per row: rows (or groups) are shuffled within classes only, so that chance includes what the classes
         explain.
     random_state : int
-        Seed of the permutations.
+        Seed of the permutations; default 0.
 
     Returns
     -------
@@ -75,12 +75,12 @@ def svcca(
     X, Y : (n, d) arrays or Representations
         Paired rows, or their Moments as ``X`` alone.
     variance : float
-        Keep as many components of each side as hold this share of its variance, and those that have as much variance
-        as the last of them, up to rounding.
+        Share of each side's variance that the kept components explain; components that tie with the last one are kept
+        too. Default 0.99.
     components : int, optional
-        Keep this many instead, or all that there are.
+        Number of components to keep instead, at most the rank.
     standardise : bool
-        Bring every column to unit variance first, as Roeder et al. (2021) do; the original only centres.
+        Scale every column to unit variance first, as Roeder et al. (2021) do. Default: centre only, as the original.
     permutations, groups, within, random_state
         As for :func:`cca`.
 
@@ -122,7 +122,7 @@ def pwcca(
     X, Y : (n, d) arrays or Representations
         Paired rows, or their Moments as ``X`` alone.
     side : {"x", "y"}
-        Whose columns weight the correlations; the index is not symmetric. ``details`` has the other side's value.
+        Side whose columns weight the correlations; the index is not symmetric. ``details`` has the other side's value.
     permutations, groups, within, random_state
         As for :func:`cca`.
 
@@ -145,11 +145,11 @@ def pwcca(
 def linear_r2(
     X: Any, Y: Any = None, *, permutations: int = 0, groups: Any = None, within: Any = None, random_state: int = 0
 ) -> Similarity:
-    r"""The share of the variance of ``Y`` that the best linear map of ``X`` explains, in sample.
+    r"""Linear R²: the share of the variance of ``Y`` that the best linear map of ``X`` explains, in-sample.
 
     .. math:: R^2=\frac{\|U_X^\top Y_c\|_F^2}{\|Y_c\|_F^2}
 
-    In sample it grows with the width of ``X`` whatever the data: read the null-corrected value, or the held-out errors
+    In-sample, it grows with the width of ``X`` for any data: use the null-corrected value, or the held-out errors
     of :func:`isorep.compare`. ``details["reverse"]`` is the share of ``X`` explained by ``Y``.
 
     Parameters
@@ -234,7 +234,7 @@ def prepare_linear_r2(pair: Pair) -> PreparedIndex:
 
 
 def cross_source(pair: Pair) -> Source:
-    """The shared source of shuffled cross products: one product serves every index that asks."""
+    """The shared source of shuffled cross products: one product serves all indices."""
     return lambda uniform: pair.once("cross draws", lambda: cross_draws(pair.x.scores(), pair.y.scores()))
 
 
@@ -252,12 +252,12 @@ def _ranks(pair: Pair) -> list[int]:
 
 
 def _meeting(n: int, a: int, b: int) -> tuple[str, ...]:
-    """Two subspaces of a space that is too small for both must meet: some correlations are 1 whatever the pairing."""
+    """Subspaces of a space that is too small for both intersect: some correlations are 1 for every pairing."""
     forced = a + b - (n - 1)
     if forced <= 0 or max(a, b) >= n - 1:
         return ()
     return (
-        f"{n} rows leave {n - 1} dimensions for ranks {a} and {b}: {forced} canonical correlations are 1 whatever the "
+        f"{n} rows leave {n - 1} dimensions for ranks {a} and {b}: {forced} canonical correlations are 1 for any "
         "pairing",
     )
 
@@ -266,5 +266,5 @@ _ALL_ONE = "all canonical correlations are 1"
 
 
 def _filled(n: int, rank: int, then: str) -> str:
-    """What follows whatever the pairing from a side that fills all dimensions, if it does."""
+    """The consequence, for every pairing, of a side that fills all dimensions; empty if it does not."""
     return f"{n} rows leave {n - 1} dimensions, which rank {rank} fills, so that {then}" if rank >= n - 1 else ""

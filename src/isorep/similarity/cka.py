@@ -1,10 +1,10 @@
-r"""Centred kernel alignment: linear or Gaussian, as published or debiased.
+r"""Centred kernel alignment (CKA): linear or Gaussian, as published or debiased.
 
-Both kernels are told by the alignment and squares of their centred matrices and by the diagonals of these, from which
-the unbiased estimates follow. The Gaussian kernel is taken in tiles: what CKA needs of it are sums over pairs of rows,
-so it is never held for many rows.
+Both kernels enter through the alignment, the squares and the diagonals of their centred matrices, from which the
+unbiased estimates follow. The Gaussian kernel is computed in tiles: CKA needs only sums over pairs of rows, so that
+the kernel of many rows is never held in memory.
 
-Nulls come from a few axes where all would cost too much: the shape is drawn, the mean and variance are exact.
+Nulls are drawn from a few leading axes where all would cost too much, and rescaled to the exact mean and variance.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from scipy.spatial.distance import cdist
 
 from ..errors import InputError
 from ..representation import Array
-from ..rows import blocks, map_blocks, one_blas_thread, read_rows
+from ..rows import blocks, map_blocks, read_rows
 from ..settings import check_choice
+from ..threads import one_blas_thread
 from .cca import cross_source
 from .frames import Pair, Side, paired
 from .null import Draws, PreparedIndex, Similarity, finished
@@ -48,7 +49,7 @@ def cka(
     within: Any = None,
     random_state: int = 0,
 ) -> Similarity:
-    r"""Centred kernel alignment.
+    r"""Centred kernel alignment (CKA).
 
     .. math:: \frac{\operatorname{tr}\tilde K\tilde L}{\sqrt{\operatorname{tr}\tilde K^2\operatorname{tr}\tilde L^2}},
               \qquad\text{linear: }\frac{\|X_c^\top Y_c\|_F^2}{\|X_c^\top X_c\|_F\,\|Y_c^\top Y_c\|_F}
@@ -60,15 +61,15 @@ def cka(
     X, Y : (n, d) arrays or Representations
         Paired rows; for the biased linear kernel also their Moments as ``X`` alone.
     kernel : {"linear", "rbf"}
-        Products of rows, or a Gaussian of their distances.
+        Inner products of rows (default), or a Gaussian of their distances.
     debiased : bool
-        Use the unbiased estimate of each term (Song et al. 2012): without it two unrelated wide representations of few
-        rows look alike. It may be negative.
+        Use the unbiased estimate of each term (Song et al. 2012), which may be negative. The biased index is high for
+        unrelated wide representations of few rows. Default: no.
     bandwidth : float
-        Of the Gaussian kernel, in multiples of the median distance between rows of the same side.
+        Bandwidth of the Gaussian kernel, in multiples of the median distance between rows of the same side.
     exact : bool
-        Compute every draw of the null from all dimensions. By default a null over all permutations is drawn from the
-        leading axes and brought to the exact mean and variance, which are known.
+        Compute every draw of the null from all dimensions. Default: a null over all permutations is drawn from the
+        leading axes and rescaled to its mean and variance, which are known exactly.
     permutations, groups, within, random_state
         As for :func:`cca`; with groups or classes every draw is exact.
 
@@ -148,7 +149,7 @@ class Kernels:
     """Two centred kernels: their alignment and squares, both biased, their squares before centring, and diagonals.
 
     ``draws`` gives the numerator of shuffled pairings from all dimensions, ``features`` the leading axes of both sides;
-    ``small`` says that the first costs no more.
+    ``small`` is true where the first costs no more.
     """
 
     alignment: float
@@ -295,7 +296,7 @@ def _centred_product(product: float, k: _Gaussian, other: _Gaussian, n: int) -> 
 
 
 def _leading_features(k: _Gaussian) -> Array:
-    """Leading axes of the centred kernel, by Nyström's method on rows from all over the data."""
+    """Leading axes of the centred kernel, by Nyström's method on evenly spread rows."""
     marks = k.rows[np.linspace(0, len(k.rows) - 1, min(_LANDMARKS, len(k.rows))).astype(np.intp)]
     values, vectors = np.linalg.eigh(_gaussian_tile(marks, marks, k.factor).astype(np.float64))
     kept = values > 1e-8 * values[-1]
@@ -308,7 +309,7 @@ def _leading_features(k: _Gaussian) -> Array:
 
 
 def sketch(kernels: Kernels, n: int, debiased: bool) -> Draws:
-    """The numerator from a few axes, brought to the mean and variance that all axes have over all permutations."""
+    """The numerator from a few axes, rescaled to the mean and variance of all axes over all permutations."""
     left, right = kernels.features()
     radii = [np.einsum("ij,ij->i", each, each, dtype=np.float64) for each in (left, right)]
     grams = (each.T.astype(np.float64) @ each for each in (left, right))
@@ -330,7 +331,7 @@ def sketch(kernels: Kernels, n: int, debiased: bool) -> Draws:
 
 @dataclass(frozen=True)
 class KernelSums:
-    """Of a symmetric kernel with zero row sums: trace, sum of squares, and sum of squares on the diagonal."""
+    """Trace, sum of squares, and sum of squares on the diagonal of a symmetric kernel with zero row sums."""
 
     trace: float
     squares: float

@@ -1,16 +1,16 @@
 r"""Principal frame of one side: centred rows as :math:`X_c=U\,\mathrm{diag}(s)\,V^\top`, at their numerical rank.
 
-Everything that a linear index asks of two sides follows from their frames and :math:`C=U_X^\top U_Y`: the canonical
+Every linear index of two sides follows from their frames and :math:`C=U_X^\top U_Y`: the canonical
 correlations are its singular values, :math:`X^\top Y=V_XS_X\,C\,S_YV_Y^\top`. Under a permutation of rows only
 :math:`C` changes.
 
-Two sides made ready: what belongs to one side is found once, whatever is asked of it and with whom it is paired.
+Results that depend on one side alone are computed once and shared by all indices and pairs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -20,7 +20,8 @@ from scipy import linalg
 from ..covariance import Factor, factor_covariance, hardly_vary, rank_tolerance, resolve_alone
 from ..errors import InputError
 from ..moments import Moments, fold_moments, moments_alone, require_memory
-from ..representation import Array, Matrix, as_representation, match_rows, reading_notes, rounding_of
+from ..representation import Array, Matrix, Representation, as_representation, match_rows, reading_notes, rounding_of
+from ..resampling import common_codes
 from ..rows import (
     ProjectedRows,
     block_rows,
@@ -55,7 +56,7 @@ class Frame:
 
     @property
     def rank(self) -> int:
-        """How many directions vary."""
+        """The number of directions that vary."""
         return len(self.singular_values)
 
     @property
@@ -93,7 +94,7 @@ class Frame:
         return out
 
     def rows(self, values: Matrix | None) -> Matrix:
-        """The rows of :math:`U`, in float64, computed when they are asked for."""
+        """The rows of :math:`U`, in float64, computed when read."""
         if self.left is not None:
             return self.left
         if self.whitener is None or values is None:
@@ -101,7 +102,7 @@ class Frame:
         return ProjectedRows(values, self.mean, self.whitener)
 
     def standardised(self) -> Frame:
-        """The frame of the same rows with every column brought to unit variance; constant columns stay out."""
+        """The frame of the same rows with every column scaled to unit variance; constant columns are left out."""
         turn, values, axes = np.linalg.svd(self.root * self.inverse_spread, full_matrices=False)
         return Frame(
             self.n,
@@ -113,9 +114,9 @@ class Frame:
         )
 
     def components_for(self, variance: float) -> int:
-        """How many leading directions hold this share of the variance, with those that tie with the last of them.
+        """Number of leading directions that hold this share of the variance, including ties with the last one.
 
-        Directions of equal variance have no order: which of them came first would be a matter of rounding.
+        Directions of equal variance have no order: rounding alone would decide which of them comes first.
         """
         shares = np.cumsum(self.singular_values**2) / self.square_norm
         last = min(int(np.searchsorted(shares, variance - 1e-12)), self.rank - 1)
@@ -134,7 +135,7 @@ class _Scores:
 
 
 def frame_of(values: Matrix, name: str) -> Frame:
-    """The frame of stored rows: from moments where rows outnumber columns, from the rows themselves where not."""
+    """The frame of stored rows: from moments where rows outnumber columns, otherwise from the rows themselves."""
     n, d = values.shape
     if n <= d:
         mean, left, deviations, axes, _ = decompose_few_rows(values, name)
@@ -162,7 +163,7 @@ def decompose_few_rows(
     """Fewer rows than columns: a decomposition of the rows, without a (d, d) matrix.
 
     The mean, left singular vectors, standard deviations along axes, the axes, and which columns do not vary. Weights
-    sum to one; columns of ``any_scale`` count, or only those that vary enough beside the others.
+    sum to one. With ``any_scale`` all varying columns count, otherwise only those that vary enough.
     """
     rows = np.asarray(read_rows(values, slice(None)), dtype=np.float64)
     if not np.isfinite(rows).all():
@@ -175,7 +176,7 @@ def decompose_few_rows(
         size = float(np.abs(rows).max())
     if not size < 1e140:
         raise InputError(f"{name} holds values so large that their squares overflow: rescale it")
-    # As for moments, columns that count are brought to one scale before anything counts as zero.
+    # As for moments, columns are scaled to one size before small values count as zero.
     rounding = rounding_of(values)
     spread, noise = np.linalg.norm(rows, axis=0), rounding * np.abs(mean)
     constant = spread <= noise
@@ -194,14 +195,14 @@ def _require_variation(rank: int, name: str) -> None:
         raise InputError(f"all rows of {name} are identical, as far as their precision tells: nothing can be compared")
 
 
-_SMALL = 2**17  # scores of so few cells are shuffled in float64: nothing is gained below
+_SMALL = 2**17  # scores of at most so many cells are shuffled in float64: float32 would save nothing
 
 
 class Memo:
-    """What has been found out about something, so that indices that ask the same share the answer."""
+    """Cache of intermediate results that several indices share."""
 
     def once(self, key: Any, find: Callable[[], Answer]) -> Answer:
-        """The answer to a question, asked for the first time or remembered."""
+        """The cached result, computed on first use."""
         answers: dict[Any, Any] = self.__dict__.setdefault("_answers", {})
         if key not in answers:
             answers[key] = find()
@@ -210,7 +211,7 @@ class Memo:
 
 
 class Side(Memo):
-    """One representation with what has been found out about it."""
+    """One representation with its cached results."""
 
     def __init__(self, values: Matrix | None, name: str, n: int) -> None:
         self.values, self.name, self.n = values, name, n
@@ -224,13 +225,13 @@ class Side(Memo):
 
     @cached_property
     def finite_rows(self) -> Matrix:
-        """The stored rows, once it is known that all values are finite."""
+        """The stored rows, after a check that all values are finite."""
         refuse_non_finite(self.rows, self.name)
         return self.rows
 
     @cached_property
     def near_rows(self) -> Matrix:
-        """The finite rows on this machine, for what looks at all pairs of them."""
+        """The finite rows in local memory, for indices over all pairs of rows."""
         return brought_here(self.finite_rows)
 
     @cached_property
@@ -240,7 +241,7 @@ class Side(Memo):
 
     @property
     def repeats(self) -> int:
-        """How many rows equal an earlier one."""
+        """The number of rows that equal an earlier one."""
         return self.n - int(self.codes.max()) - 1
 
     def cut(self, rows: Array) -> Side:
@@ -336,7 +337,7 @@ def _product(x: Side, y: Side) -> Array:
 def paired(x: Any, y: Any = None, *, moments: bool = True) -> Pair:
     """Two arrays or representations with paired rows, or their moments, made ready for every index.
 
-    ``moments=False`` leaves the pass for moments to whoever asks for a frame.
+    ``moments=False`` postpones the pass for moments until a frame is needed.
     """
     if isinstance(x, Moments):
         if y is not None:
@@ -354,12 +355,34 @@ def paired(x: Any, y: Any = None, *, moments: bool = True) -> Pair:
     pair = Pair(Side(a.values, names[0], n), Side(b.values, names[1], n))
     pair.caveats.extend(reading_notes(a, b))
     if match.half_identified:
-        pair.caveats.append("rows are paired by position: only one side has row ids, so nothing confirms it")
+        pair.caveats.append("rows are paired by position: only one side has row ids, so the pairing is unconfirmed")
     if moments and n > max(a.shape[1], b.shape[1]):
         require_memory(a.shape[1], b.shape[1], 1)
         joint = fold_moments(a.values, b.values, np.zeros(n, dtype=np.intp), 1, names=names)[0]
         _use_moments(pair, joint, (rounding_of(a.values), rounding_of(b.values)))
     return pair
+
+
+def joined(
+    sources: Sequence[Representation], targets: Sequence[Representation], *labels: Any
+) -> tuple[list[Representation], list[Representation], list[Any], str]:
+    """Layers of two sides on their common rows, by id; the labels of these rows, given for the source's, and a note."""
+    for side in (sources, targets):
+        for other in side[1:]:
+            match_rows(side[0], other)
+    match = match_rows(sources[0], targets[0], join=True)
+    if match.source_rows is None or match.target_rows is None:
+        return list(sources), list(targets), list(labels), ""
+    chosen = [
+        [replace(each, values=select(each.values, rows), ids=np.asarray(each.ids)[rows]) for each in side]
+        for side, rows in ((sources, match.source_rows), (targets, match.target_rows))
+    ]
+    codes = [common_codes(each, len(sources[0]), match.source_rows, "groups") for each in labels]
+    note = (
+        f"joined by id: {len(match.source_rows)} common rows, {match.dropped_from_source} dropped from "
+        f"{sources[0].name} and {match.dropped_from_target} from {targets[0].name}"
+    )
+    return chosen[0], chosen[1], codes, note
 
 
 def _from_moments(moments: Moments) -> Pair:

@@ -1,31 +1,36 @@
-"""Layer matrix of one index, corrected for having looked at all of it."""
+"""Layer matrix of one index, corrected for multiple comparisons over all layer pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ..errors import InputError
 from ..representation import Array, Representation, as_representation, match_rows
 from ..resampling import Null, null_of, p_text
-from ..results import ResultRecord, aligned
-from ..rows import Progress, kept_by_workers, no_progress, one_blas_thread
+from ..results import Record, ResultRecord, aligned, data_frame, decimals, told
+from ..rows import Progress, kept_by_workers, no_progress
 from ..settings import check_choice
+from ..threads import one_blas_thread
 from .cka import prepare_cka
-from .frames import Pair, Side
+from .frames import Pair, Side, joined
 from .null import Pairings, PreparedIndex, corrected, plan, shown
-from .table import FOUND, INDICES
+from .table import FOUND, INDICES, SHOWN
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
 
 _NOTHING = (float("nan"),) * 3
-_TIE = 1e-6  # values of an index that differ by less are equal: rounding makes such differences
+_TIE = 1e-6  # smaller differences between values of an index are rounding
 
 
 @dataclass(frozen=True, eq=False)
-class BestLayer:
+class BestLayer(Record):
     """The closest target layer of one source layer, judged against the closest one of shuffled pairings."""
 
     source: str
@@ -46,17 +51,17 @@ class LayerMatrix(ResultRecord):
         Source layers by target layers. ``corrected`` runs from chance (0) to a perfect match (1). It and the p-values
         are nan in cells where every pairing gives the same value.
     adjusted_p_values : (a, b) array
-        Corrected for having looked at all cells: the share of pairings whose closest cell, in standard deviations of
-        its own null, is as close as this one.
+        P-values corrected for multiple comparisons over all cells: the share of pairings whose closest cell, in
+        standard deviations of its own null, is as close as this one.
     best : tuple of BestLayer
         For each source layer its closest target layer. Chance, corrected value and p-value are those of the *closest*
-        of all target layers, so that taking the maximum gains nothing. Values that differ by less than 1e-6 are ties,
-        and the first in order wins. Cells whose value is the same for every pairing are passed over, unless there
-        are no others.
+        of all target layers, which corrects for selecting the maximum. Values that differ by less than 1e-6 are ties,
+        and the first in order wins. Cells whose value is the same for every pairing are skipped unless there are no
+        others.
     overall : BestLayer
         The closest cell of all, by the same rule.
     smallest_p : float
-        What no p-value can fall below; nan without a null.
+        The smallest possible p-value; nan without a null.
     """
 
     schema: ClassVar[str] = "isorep.layers/1"
@@ -80,15 +85,68 @@ class LayerMatrix(ResultRecord):
 
     def table(self) -> str:
         """The best match of every source layer."""
-        lines = [("layer", "closest", self.index, "chance of the closest", "corrected", "p")]
+        lines = [("layer", "closest", self.index, "chance of\nthe closest", "corrected", "p")]
         for best in self.best:
-            numbers = (f"{best.value:.4f}", shown(best.chance), shown(best.corrected))
+            numbers = (decimals(best.value), shown(best.chance), shown(best.corrected))
             lines.append((best.source, best.target, *numbers, p_text(best.p_value, self.smallest_p)))
         return aligned(lines, left=(0, 1))
 
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per source layer: its closest target layer, judged against the closest one of shuffled pairings."""
+        return [row for each in self.best for row in each.frame_rows()]
+
+    def to_frame(self, *, cells: bool = False) -> pandas.DataFrame:
+        """The best matches as a pandas ``DataFrame``; with ``cells`` one row per pair of layers."""
+        if not cells:
+            return super().to_frame()
+        names = ("values", "chance", "corrected", "p_values", "adjusted_p_values")
+        columns = {"values": "value", "p_values": "p_value", "adjusted_p_values": "adjusted_p_value"}
+        return data_frame(
+            [
+                {"source": source, "target": target}
+                | {columns.get(name, name): float(getattr(self, name)[i, j]) for name in names}
+                for i, source in enumerate(self.source_layers)
+                for j, target in enumerate(self.target_layers)
+            ]
+        )
+
+    def plot_matrix(self, ax: Axes | None = None, *, corrected: bool = False, width: str = "single") -> Axes:
+        """The index between all layers, source layers in rows; dark is close.
+
+        With ``corrected`` on a scale from chance (0) to a perfect match (1). ``ax`` is where to draw, by default a new
+        pyplot figure of one column (3.35 inches) or two ("double").
+
+        Examples
+        --------
+        >>> import numpy as np, isorep
+        >>> from matplotlib.figure import Figure
+        >>> rng = np.random.default_rng(0)
+        >>> layers = [rng.normal(size=(50, 3)) for _ in range(2)]
+        >>> found = isorep.similarity.layers(layers, layers, permutations=0)
+        >>> found.plot_matrix(ax=Figure().subplots()).get_xlabel()
+        'target layer'
+        """
+        from ..report.plots import matrix
+
+        name = SHOWN[self.index][0]
+        values, label = (self.corrected, f"{name}, corrected") if corrected else (self.values, name)
+        known = values[np.isfinite(values)]
+        scaled = corrected or self.higher_is_closer
+        return matrix(
+            ax,
+            values,
+            self.source_layers,
+            self.target_layers,
+            label,
+            width=width,
+            limits=(0.0, 1.0 if scaled or not len(known) else float(known.max()) or 1.0),
+            dark_is_low=not scaled,
+            names=("source layer", "target layer"),
+        )
+
     @property
     def reading(self) -> str:
-        """One sentence on the closest cell and on how many cells stand out."""
+        """One sentence on the closest cell and the number of significant cells."""
         best = self.overall
         cells = int(np.isfinite(self.p_values).sum())
         chance = "chance" if self.settings.get("within") is None else "chance within classes"
@@ -103,11 +161,11 @@ class LayerMatrix(ResultRecord):
         return (
             f"The closest layers are {best.source} and {best.target}: {self.index} {best.value:.4f}, "
             f"{shown(best.corrected)} on a scale from the closest of shuffled pairings (0) to a perfect match (1). "
-            f"{closer} of {cells} cells are closer than {chance} after correction for looking at all of them."
+            f"{closer} of {cells} cells are closer than {chance} after correction for multiple comparisons."
         )
 
     def __str__(self) -> str:
-        return "\n".join([self.table(), "", self.reading, *(f"note: {caveat}" for caveat in self.caveats)])
+        return told(self.reading, self.table(), notes=self.caveats)
 
 
 @one_blas_thread
@@ -119,22 +177,23 @@ def layers(
     permutations: int = 200,
     groups: Any = None,
     within: Any = None,
+    join: bool = False,
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> LayerMatrix:
     """One index between every layer of one model and every layer of another.
 
-    The same shuffled pairings serve all cells, so the largest of them under chance is known, and what was picked as the
-    closest is judged against the closest that chance picks. Values that differ by less than 1e-6 are ties: the first
-    layer in order wins.
+    The same shuffled pairings serve all cells. The closest cell is therefore compared with the closest cell of each
+    shuffled pairing, which corrects for selecting it. Values that differ by less than 1e-6 are ties: the first layer in
+    order wins.
 
     Parameters
     ----------
     X, Y : sequences or mappings of (n, d) arrays or Representations
-        The layers; all with the same paired rows. Names come from the mapping or the representations.
+        The layers, all with the same paired rows. Names come from the mapping or the representations.
     index : str
         As for :func:`indices`.
-    permutations, groups, within, random_state, progress
+    permutations, groups, within, join, random_state, progress
         As for :func:`indices`.
 
     Examples
@@ -148,6 +207,10 @@ def layers(
     """
     report = progress or no_progress
     given = [_named(each, name) for each, name in ((X, "X"), (Y, "Y"))]
+    note = ""
+    if join:
+        here, there, (groups, within), note = joined(*(list(named.values()) for named in given), groups, within)
+        given = [dict(zip(named, rows, strict=True)) for named, rows in zip(given, (here, there), strict=True)]
     first, *others = [each for named in given for each in named.values()]
     for other in others:
         match_rows(first, other)
@@ -169,11 +232,12 @@ def layers(
         pairings = pairings.keeping_copies(*sides)
         cells = _Cells(pairings, prepared[0], *pairings.nulls(prepared, pairs, [prepare] * len(pairs), report))
     names = tuple(tuple(side.name for side in each) for each in sides)
-    return _matrix(index, prepared, cells, names, pairings.settings | {"rows": n})
+    found = _matrix(index, prepared, cells, names, pairings.settings | {"rows": n})
+    return replace(found, caveats=(note, *found.caveats)) if note else found
 
 
 def _prepare(index: str, pair: Pair) -> PreparedIndex:
-    """With many cells per permutation, linear kernels are sketched: what is shared there is the sketch of a side."""
+    """With many cells per permutation, linear kernels are sketched, because cells share the sketch of a side."""
     if index in ("cka", "cka_debiased"):
         return prepare_cka(pair, debiased=index == "cka_debiased")
     return INDICES[index](pair)
@@ -214,7 +278,7 @@ class _Cells:
         return np.where(self.judged, cells, np.nan)
 
     def adjusted(self) -> Array:
-        """P-values of cells after looking at all: standardised alike, the real pairing among the others."""
+        """P-values corrected for multiple comparisons (maxT): cells are standardised, the real pairing included."""
         p_values = np.full(len(self.nulls), np.nan)
         if not self.judged.any():
             return p_values
@@ -251,7 +315,7 @@ def _matrix(
     names: tuple[tuple[str, ...], ...],
     settings: dict[str, Any],
 ) -> LayerMatrix:
-    """All cells and the closest ones, beside chance where there is a null."""
+    """All cells and the closest ones, with chance where there is a null."""
     values = np.array([each.value for each in prepared])
     grid = np.arange(len(values)).reshape(len(names[0]), len(names[1]))
     higher = prepared[0].higher_is_closer

@@ -1,4 +1,4 @@
-"""Mutual nearest neighbours, in bounded memory: do the same rows lie near each other?"""
+"""Mutual nearest neighbours (mutual kNN), in bounded memory."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ def mutual_knn(
     within: Any = None,
     random_state: int = 0,
 ) -> Similarity:
-    r"""The mean share of a row's ``k`` nearest neighbours that are the same on both sides.
+    r"""Mutual kNN: the mean share of a row's ``k`` nearest neighbours that are the same on both sides.
 
     .. math:: \frac1n\sum_i\frac{|N^X_k(i)\cap N^Y_k(i)|}{k}
 
-    with the row itself left out. The null is exact and costs no search: shuffling renames neighbours.
+    with the row itself left out. The null is exact and needs no search: shuffling renames neighbours.
 
-    Copies of a row are equally near. Where the same rows are copies on both sides they count in the order of the rows;
-    otherwise those of ``Y`` count in a random order, so that no agreement comes from the order alone.
+    Copies of a row are equally near. If the same rows are copies on both sides, ties are broken by row order; otherwise
+    those of ``Y`` are broken at random, so that the order alone produces no agreement.
 
     Parameters
     ----------
     X, Y : (n, d) arrays or Representations
         Paired rows.
     k : int
-        Neighbours per row, fewer than rows.
+        Number of neighbours per row; default 10.
     metric : {"cosine", "euclidean", "inner_product"}
-        What is near; Huh et al. (2024) take inner products of rows of unit length, which is ``"cosine"``.
+        Metric of the neighbours; default ``"cosine"``, as in Huh et al. (2024).
     permutations, groups, within, random_state
         As for :func:`cca`.
 
@@ -97,8 +97,8 @@ def nearest(
     """For each query the ``k`` nearest rows of a corpus, nearest first: an (n, k) array of row numbers.
 
     The largest of all scores are among those groups of scores whose maxima are largest, so a pass of maxima over the
-    scores leaves a few hundred candidates a row. With ``itself=False`` queries are the corpus, and a row is not its own
-    neighbour.
+    scores leaves a few hundred candidates per row. With ``itself=False`` queries are the corpus, and a row is not its
+    own neighbour.
     """
     check_choice("metric", metric, METRICS)
     held, mean, offsets = _ready(corpus, metric)
@@ -145,7 +145,7 @@ def _sorted(scores: Array, columns: Array) -> Array:
 
 
 def _ready(corpus: Matrix, metric: str) -> tuple[Array, Array, Array | None]:
-    """The corpus in memory, what it was shifted by, and what to take off scores: half a squared norm for distances."""
+    """The corpus in memory, its shift, and what to subtract from scores: half a squared norm for distances."""
     n, d = corpus.shape
     held = np.empty((n, d), np.float64 if np.dtype(corpus.dtype).itemsize >= 8 and n * d <= 2**24 else np.float32)
     mean = np.zeros(d)
@@ -191,7 +191,7 @@ def _neighbours(side: Side, k: int, metric: str, ties: int | None) -> Array:
 
 
 def _near_codes(side: Side, metric: str) -> Array:
-    """For each row a number that rows share which this metric cannot tell apart."""
+    """For each row a number, equal for rows that are identical under this metric."""
     if metric != "cosine":
         return side.codes
     return side.once("directions", lambda: equal_rows(_ready(side.near_rows, metric)[0]))
@@ -205,7 +205,7 @@ def _same_copies(pair: Pair) -> bool:
 
 
 def _with_copies(near: Array, codes: Array, members: Array, k: int) -> Array:
-    """Neighbours of rows from those of different rows, each of which stands for its ``members`` in order."""
+    """Neighbours of rows from those of distinct rows, each replaced by its ``members`` in order."""
     sizes = np.bincount(codes)
     starts = np.cumsum(sizes) - sizes
     upto = np.cumsum(sizes[near], axis=1)

@@ -1,14 +1,14 @@
-r"""Shuffled pairings: what an index gives when the rows of one side no longer belong to those of the other.
+r"""Shuffled pairings: the permutation null of the similarity indices.
 
-Which pairings are drawn is decided in :mod:`isorep.resampling`: rows, or whole groups of rows, change places, all over
-the data or inside classes. Where groups differ in size a part of the rows takes part, and everything that a null is
-compared with - means, frames, kernels, neighbours - is found for these rows alone.
+Pairings are drawn by :mod:`isorep.resampling`: rows, or whole groups of rows, change places, all over the data or
+within classes. Where groups differ in size only some rows take part, and everything that a null is compared with -
+means, frames, kernels, neighbours - is computed from these rows alone.
 
-A permutation changes :math:`X^\top PY` and nothing else, so each draw costs one product of what was factored before,
+A permutation changes :math:`X^\top PY` and nothing else, so each draw costs one product of the factored sides,
 or less: for the kernel indices a few leading axes carry the shape of the null, and its mean and variance over all
 :math:`n!` permutations are known in closed form.
 
-What an index found: its value, its direction, and what shuffled rows would give.
+:class:`Similarity` is the result of one index: its value, its direction and its null.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array
 from ..resampling import FEW_GROUPS, Null, Shuffles, group_codes, null_of
-from ..results import plain
-from ..rows import Crew, Progress, blocks, no_progress
+from ..results import Record, decimals, plain
+from ..rows import Progress, blocks, no_progress
 from ..settings import check_counts, check_seed
+from ..threads import Crew
 from .frames import Pair, Side
 
-_LEAST_ROWS = 4  # what every index can be computed from
+_LEAST_ROWS = 4  # enough for every index
 _FORCED = {False: 1e-9, True: 1e-5}  # distance from the best value that is rounding, in double and single precision
 _CONSTANT = {False: 1e-9, True: 1e-6}  # relative difference of two values that is rounding
 
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """What statistics are computed from: ``draw`` gives it for each row's new partner."""
+    """Source of draws: ``draw`` gives the statistics' input for each row's new partner."""
 
     draw: Callable[[Array], Any]
     method: str = "one product of the factored sides per permutation"
@@ -44,14 +45,14 @@ class Draws:
 
 
 Source = Callable[[bool], Draws]
-"""Told whether permutations are uniform."""
+"""Makes draws, given whether permutations are uniform."""
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedIndex:
     """An index of one pair, ready to be shuffled: its value, and how a draw becomes one.
 
-    ``forced`` says why every pairing of these rows gives the best value, where this follows from the ranks.
+    ``forced`` is the reason why every pairing of these rows gives the best value, where this follows from the ranks.
     """
 
     name: str
@@ -84,7 +85,7 @@ def cross_draws(left: Array, right: Array) -> Draws:
 def finished(
     pair: Pair, prepare: Prepare, permutations: int, groups: Any, within: Any, random_state: int
 ) -> Similarity:
-    """One index as a result, with its null where permutations are asked for."""
+    """One index as a result, with its null if permutations are requested."""
     pairings = plan(pair.n, permutations, groups, within, random_state)
     (similarity,), pairings = similarities(pair, [prepare], pairings)
     return replace(similarity, caveats=tuple(dict.fromkeys([*pair.caveats, *pairings.notes, *similarity.caveats])))
@@ -93,7 +94,7 @@ def finished(
 def similarities(
     pair: Pair, prepares: Sequence[Prepare], pairings: Pairings, report: Progress = no_progress
 ) -> tuple[list[Similarity], Pairings]:
-    """Indices with their nulls and what is to be said about each; and the pairings, copies of rows kept together."""
+    """Indices with their nulls and caveats; and the pairings, copies of rows kept together."""
     prepared: list[PreparedIndex] = []
     for prepare in prepares:
         report("indices", len(prepared), len(prepares))
@@ -116,8 +117,8 @@ def similarities(
 def nuclear_norm(cross: Array) -> float:
     """The sum of singular values of a shuffled product.
 
-    From the eigenvalues of its square, which cost a third less; what that loses is of the size of the root of float64's
-    rounding, in singular values that are themselves as small.
+    Computed from the eigenvalues of its square, which cost a third less. The loss of precision is of the size of the
+    root of float64's rounding, in singular values that are as small.
     """
     cross = cross.astype(np.float64, copy=False)
     square = cross.T @ cross if cross.shape[0] >= cross.shape[1] else cross @ cross.T
@@ -125,7 +126,7 @@ def nuclear_norm(cross: Array) -> float:
 
 
 def plan(n: int, permutations: int, groups: Any, within: Any, random_state: int) -> Pairings:
-    """The pairings that were asked for, after their settings were checked."""
+    """The requested pairings, after a check of their settings."""
     check_counts(permutations=(permutations, 0))
     check_seed(random_state)
     labels, classes = group_codes(groups, n), group_codes(within, n, "within")
@@ -143,7 +144,7 @@ class Pairings:
     labels: Array | None
     within: Array | None
     random_state: int
-    copies: tuple[str, ...] = ()  # what is to be said about repeated rows
+    copies: tuple[str, ...] = ()  # caveats about repeated rows
 
     @cached_property
     def shuffles(self) -> Shuffles:
@@ -183,20 +184,20 @@ class Pairings:
 
     @property
     def smallest_p(self) -> float:
-        """What no p-value can fall below."""
+        """The smallest possible p-value."""
         return max(1 / (1 + self.permutations), 1 / self.shuffles.distinct)
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the nulls should know."""
+        """Caveats about the nulls."""
         if not self.permutations:
             return []
         said = list(self.copies)
         if self.groups is not None and self.groups < FEW_GROUPS:
-            said.append(f"chance rests on {self.groups} groups, which are shuffled as wholes")
+            said.append(f"chance is estimated by shuffling {self.groups} groups as blocks")
         said += self.shuffles.notes(self.permutations)
         if not self.shuffles.complete:
-            said.append("chance and corrected values are those of the same rows; the plain value is that of all rows")
+            said.append("chance and corrected values are computed from those rows only; the plain value uses all rows")
         return said
 
     def keeping_copies(self, xs: Sequence[Side], ys: Sequence[Side]) -> Pairings:
@@ -219,7 +220,7 @@ class Pairings:
     def nulls(
         self, prepared: Sequence[PreparedIndex], pairs: Sequence[Pair], prepares: Sequence[Prepare], report: Progress
     ) -> tuple[list[tuple[Null, str]], Array]:
-        """The null of every index, with the reason where it says nothing; and the values that they are made of.
+        """The null of every index, with the reason where it is uninformative; and the underlying values.
 
         Values are those of the rows that take part, the real pairing first: (indices, 1 + permutations).
         """
@@ -237,8 +238,8 @@ class Pairings:
     def draw(self, prepared: Sequence[PreparedIndex], report: Progress) -> Array:
         """Every index of the real pairing, first, and of the same shuffled ones: (indices, 1 + permutations).
 
-        The real pairing goes through the same arithmetic, so that a draw that gives it back equals it to the last
-        digit; only a sketch cannot stand for it.
+        The real pairing goes through the same arithmetic, so that a draw that repeats it equals it to the last digit;
+        sketched draws are the exception.
         """
         sources = [each.source(self.uniform) for each in prepared]
         distinct = {id(source): source for source in sources}
@@ -266,7 +267,7 @@ class Pairings:
         return values
 
     def null(self, prepared: PreparedIndex, observed: float, draws: Array, single: bool) -> tuple[Null, str]:
-        """Draws as a null; without a p-value, and with the reason, where every pairing gives the same."""
+        """Draws as a null; without a p-value, and with the reason, where every pairing gives the same value."""
         source = prepared.source(self.uniform)
         null = null_of(
             draws,
@@ -282,12 +283,12 @@ class Pairings:
 
     @property
     def _moved(self) -> str:
-        moved = "rows" if self.labels is None else f"{self.groups} groups as wholes"
+        moved = "rows" if self.labels is None else f"{self.groups} groups as blocks"
         return moved if self.within is None else f"{moved} within {self.classes} classes"
 
 
 def uninformative(prepared: PreparedIndex, observed: float, draws: Array, single: bool) -> str:
-    """Why a null says nothing, if every pairing gives the same value; ``single`` where rounding is that of float32."""
+    """Why a null is uninformative, if every pairing gives the same value; ``single`` where rounding is float32's."""
     everything = np.append(draws, observed)
     if prepared.forced:
         return f"{prepared.forced}: {prepared.name} has no p-value and no corrected value"
@@ -301,12 +302,12 @@ def uninformative(prepared: PreparedIndex, observed: float, draws: Array, single
 
 
 def copies(xs: Sequence[Side], ys: Sequence[Side]) -> tuple[Array | None, list[str]]:
-    """Codes of rows that are copies of each other on both sides, and what is to be said about repeated rows.
+    """Codes of rows that are copies of each other on both sides, and caveats about repeated rows.
 
     Copies that are paired with copies are one unit that was stored several times, and move together. Where both sides
-    have few different rows they meet by chance as well: rows count as stored several times if the pairs of rows that
-    are equal on both sides are at least twice as many as chance makes, and nearly all that repeats repeats together.
-    With several layers the two that share most copies decide.
+    have few distinct rows, copies also coincide by chance: rows count as stored several times if the pairs of rows that
+    are equal on both sides are at least twice as many as expected by chance, and nearly all repeats are joint repeats.
+    With several layers, the two that share most copies decide.
     """
     repeating = [[side for side in sides if side.values is not None and side.repeats] for sides in (xs, ys)]
     if not any(repeating):
@@ -343,7 +344,7 @@ def _stored_several_times(x: Array, y: Array) -> Array | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Similarity:
+class Similarity(Record):
     """One index between two representations.
 
     Attributes
@@ -355,14 +356,14 @@ class Similarity:
     best : float
         The value of a representation with itself.
     details : dict
-        What else the index knows, such as canonical correlations or the components kept.
+        Further results of the index, such as canonical correlations or the components kept.
     null : Null or None
-        The index of shuffled pairings, where permutations were asked for. Groups of unequal size are cut before they
-        change places: ``null.observed`` is then the index of the rows that are left, which ``value`` is not.
+        The index of shuffled pairings; None without permutations. Groups of unequal size are truncated before they
+        change places: ``null.observed`` is then the index of the remaining rows, and ``value`` that of all rows.
     caveats : tuple of str
-        What to keep in mind about this number.
+        Limits of this number.
     within : int or None
-        In how many classes rows were shuffled, where chance is that within classes.
+        Number of classes within which rows were shuffled; None without classes.
     """
 
     name: str
@@ -376,9 +377,9 @@ class Similarity:
 
     @property
     def p_value(self) -> float | None:
-        """The share of shuffled pairings that look as close, the real one counted in; None without a null.
+        """The p-value: the share of pairings, including the real one, that are as close; None without a null.
 
-        nan where every pairing gives the same value, so that the index cannot tell them apart.
+        nan where every pairing gives the same value.
         """
         return None if self.null is None else self.null.p_value
 
@@ -406,6 +407,26 @@ class Similarity:
             text += f", {chance} {self.null.mean:.4f}, corrected {shown(self.corrected)}, p {p_shown(self.null)}"
         return text
 
+    def _in_short(self) -> str:
+        return str(self)
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row: the value, chance with its 95% range, the corrected value and the p-value."""
+        null = self.null
+        return [
+            {
+                "index": self.name,
+                "value": self.value,
+                "of_rows_used": None if null is None else null.observed,
+                "chance": None if null is None else null.mean,
+                "chance_low": None if null is None else null.quantile(0.025),
+                "chance_high": None if null is None else null.quantile(0.975),
+                "corrected": self.corrected,
+                "p_value": self.p_value,
+                "higher_is_closer": self.higher_is_closer,
+            }
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """The fields, and the corrected value."""
         null = None if self.null is None else self.null.to_dict() | {"sd": self.null.std}
@@ -421,8 +442,8 @@ def corrected(value: float, chance: float, best: float, higher_is_closer: bool) 
 
 
 def shown(value: float | None) -> str:
-    """Four decimals, and a dash for what is not there."""
-    return "-" if value is None or not np.isfinite(value) else f"{value:.4f}"
+    """Four decimals, never minus zero, and a dash for what is not there."""
+    return decimals(value)
 
 
 def p_shown(null: Null) -> str:

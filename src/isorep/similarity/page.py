@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..report.document import Answer, Cell, Definitions, Figure, Forms, Page, Part, Prose, Section, Table
 from ..report.figures import Heatmap, IntervalRow, Intervals, Key
-from ..report.page import page_of
+from ..report.page import page_of, size
 from ..report.read import MISSING, count, fixed, p_value
 from ..resampling import Null
 from .layers import LayerMatrix
 from .table import FOUND, SHOWN, Similarities
 
 MOST_LAYERS = 100
+NEGATIVE = -0.05  # corrected values below this are shown as such: nearer to 0 they are chance
 
 
 def page(result: Similarities) -> Page:
     """All indices of a pair."""
     source, target = result.names
-    head, _, rest = result.reading.partition("; ")
     p_values = [each.p_value for each in result.indices.values() if each.p_value is not None]
     judged = [p <= FOUND for p in p_values if np.isfinite(p)]
     reached = all(judged) if judged and any(judged) == all(judged) else None
-    answer = Answer(f"{head}." if rest else head, rest[:1].upper() + rest[1:], reached)
-    tiles = [("rows", count(result.rows), f"{count(result.columns[0])} and {count(result.columns[1])} columns")]
-    if result.settings["permutations"]:
-        tiles.append(("permutations", count(result.settings["permutations"]), f"of {_moved(result.settings)}"))
+    closer = f"{sum(judged)} of {len(judged)} indices find the two closer than chance."
+    answer = Answer(closer if judged else "Values without a chance level.", result.reading, reached)
     meanings = Definitions(tuple((*SHOWN[name], "") for name in result.indices))
     parts: tuple[Part, ...] = (*_figure(result), _table(result), Prose((_explanation(result),)), meanings)
     return page_of(
@@ -36,9 +34,30 @@ def page(result: Similarities) -> Page:
         f"{source} and {target} · similarity",
         f"How similar {source} and {target} are",
         answer,
-        tiles,
+        _tiles(result, judged),
         (Section("indices", "Indices", parts),),
+        data=" and ".join(
+            f"{name} {size(result.rows, width)}" for name, width in zip(result.names, result.columns, strict=True)
+        ),
     )
+
+
+def _tiles(result: Similarities, judged: Sequence[bool]) -> list[tuple[str, str, str]]:
+    """How many indices are beyond chance, the highest and the lowest on the scale they share, and the shuffles."""
+    drawn = result.settings["permutations"]
+    if not drawn:
+        return [("rows", count(result.rows), "no null was drawn")]
+    tiles = [("closer than chance", f"{sum(judged)} of {len(judged)}", f"indices with p at most {FOUND:g}")]
+    known = {
+        name: each.corrected
+        for name, each in result.indices.items()
+        if each.corrected is not None and np.isfinite(each.corrected)
+    }
+    for words, pick in (("highest", max), ("lowest", min)) if len(known) > 1 else ():
+        name = pick(known, key=lambda each: known[each])
+        said = f"{SHOWN[name][0]}; 0 is chance, 1 a perfect match"
+        tiles.append((f"{words} corrected value", fixed(known[name], 2), said))
+    return [*tiles, ("permutations", count(drawn), f"of {_moved(result.settings)}")]
 
 
 def _moved(settings: Mapping[str, Any]) -> str:
@@ -82,10 +101,10 @@ def _figure(result: Similarities) -> tuple[Figure, ...]:
     figure = Figure(
         "indices-figure",
         "Null-corrected values",
-        "0 is chance, 1 a perfect match; the band is as far as 95 % of shuffled pairings reach.",
+        "0 is chance, 1 a perfect match; the band ends where 95% of shuffled pairings lie nearer to chance.",
         f"Corrected values: {told}.",
-        Intervals(rows, "from chance (0) to a perfect match (1)"),
-        legend=(Key("dot", "s2", "corrected value"), Key("tick", "", "chance, with a band up to its 95 % point")),
+        Intervals(rows, "from chance (0) to a perfect match (1)", end=1.04),
+        legend=(Key("dot", "s2", "corrected value"), Key("tick", "", "chance, 95th percentile")),
     )
     return (figure,) if rows else ()
 
@@ -105,13 +124,14 @@ def _interval_row(name: str, corrected: float, null: Null, best: float) -> Inter
 def _table(result: Similarities) -> Table:
     used: Forms = {"of rows used": fixed} if result.cut else {}
     columns: Forms = {"index": str, "value": fixed, **used, "closer is": str, "chance": fixed}
-    columns = {**columns, "5 to 95 % of chance": fixed, "corrected": fixed, "p": fixed}
+    columns = {**columns, "chance, 95% range": fixed, "corrected": fixed, "p": fixed}
     rows = []
     for name, each in result.indices.items():
         null = each.null
         numbers: tuple[Any, ...] = (Cell(MISSING),) * 4
         if null is not None:
-            span = Cell(f"{fixed(null.low)} to {fixed(null.high)}", null.low)
+            low, high = null.quantile(0.025), null.quantile(0.975)
+            span = Cell(f"{fixed(low)} to {fixed(high)}", low)
             numbers = (null.mean, span, each.corrected, _p_cell(null.p_value, null.smallest_p))
         own = (each.value if null is None else null.observed,) if result.cut else ()
         rows.append((SHOWN[name][0], each.value, *own, "higher" if each.higher_is_closer else "lower", *numbers))
@@ -128,10 +148,12 @@ def _p_cell(p: float, smallest: float) -> Cell:
 def layers_page(result: LayerMatrix) -> Page:
     """One index between all layers of two models."""
     index, best = SHOWN[result.index][0], result.overall
-    head, _, rest = result.reading.replace(f": {result.index} ", f": {index} ").partition(": ")
+    reading = result.reading.replace(f": {result.index} ", f": {index} ")
+    cells = int(np.isfinite(result.p_values).sum())
+    closer = f"{int((result.adjusted_p_values <= FOUND).sum())} of {cells} pairs of layers are closer than chance."
     answer = Answer(
-        f"{head}." if rest else head,
-        rest[:1].upper() + rest[1:],
+        closer if cells else "Values without a chance level.",
+        reading,
         best.p_value <= FOUND if np.isfinite(best.p_value) else None,
     )
     permutations = result.settings["permutations"]
@@ -147,6 +169,7 @@ def layers_page(result: LayerMatrix) -> Page:
         answer,
         tiles,
         (_matrix(result), _closest(result)),
+        data=f"{count(result.settings['rows'])} rows, {len(result.source_layers)} × {len(result.target_layers)} layers",
     )
 
 
@@ -162,7 +185,7 @@ def _matrix(result: LayerMatrix) -> Section:
         f"{SHOWN[result.index][0]}, source layers by target layers",
         "Corrected values: 0 is chance, 1 a perfect match." if with_null else "Plain values: no null was drawn.",
         f"Heat map of {len(names[0])} by {len(names[1])} layers.",
-        Heatmap(shown, *names, ("target layer", "source layer")),
+        Heatmap(shown, *names, ("target layer", "source layer"), signed=bool((cells < NEGATIVE).any())),
         table=_cells(result, names),
     )
     chance = (Prose((_chance(result.settings),)),) if with_null else ()
@@ -192,5 +215,5 @@ def _closest(result: LayerMatrix) -> Section:
         (each.source, each.target, each.value, each.chance, each.corrected, _p_cell(each.p_value, result.smallest_p))
         for each in result.best[:MOST_LAYERS]
     ]
-    title = "The closest target layer of every source layer, beside the closest that chance picks"
+    title = "The closest target layer of every source layer, and the closest that chance picks"
     return Section("closest", "Closest layers", (Table.of("best", title, columns, rows),))

@@ -1,4 +1,4 @@
-"""Procrustes distance, and MCC: how well single dimensions match."""
+"""Procrustes distance, and the mean correlation coefficient (MCC) of matched dimensions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
 from ..representation import Array
-from ..rows import one_blas_thread
 from ..settings import check_choice
+from ..threads import one_blas_thread
 from .cca import cross_source
 from .frames import Pair, Side, paired
 from .null import PreparedIndex, Similarity, finished, nuclear_norm
@@ -31,7 +31,7 @@ def procrustes_distance(
     within: Any = None,
     random_state: int = 0,
 ) -> Similarity:
-    r"""The angle between two configurations of rows, centred, scaled to unit norm and rotated onto each other.
+    r"""Procrustes distance: the angle between two sets of rows, centred, scaled to unit norm and optimally rotated.
 
     .. math:: \theta=\arccos\frac{\|X_c^\top Y_c\|_*}{\|X_c\|_F\,\|Y_c\|_F}\in[0,\tfrac\pi2]
 
@@ -44,7 +44,7 @@ def procrustes_distance(
     X, Y : (n, d) arrays or Representations
         Paired rows, or their Moments as ``X`` alone.
     up_to : {"rotation", "permutation"}
-        Which maps of dimensions are free: all orthogonal ones, or permutations without signs.
+        Group that is optimised over: all orthogonal maps (default), or permutations without signs.
     permutations, groups, within, random_state
         As for :func:`cca`.
 
@@ -74,7 +74,7 @@ def mcc(
     within: Any = None,
     random_state: int = 0,
 ) -> Similarity:
-    r"""Mean correlation coefficient of dimensions matched one to one.
+    r"""Mean correlation coefficient (MCC) of dimensions matched one to one.
 
     .. math:: \frac1m\max_{\pi}\sum_{j=1}^{m}|\operatorname{corr}(x_{\pi(j)},y_j)|,\qquad m=\min(d_x,d_y)
 
@@ -85,7 +85,7 @@ def mcc(
     X, Y : (n, d) arrays or Representations
         Paired rows, or for Pearson's correlation their Moments as ``X`` alone.
     correlation : {"pearson", "spearman"}
-        Of values, or of ranks.
+        Correlation of values (default) or of ranks.
     permutations, groups, within, random_state
         As for :func:`cca`.
 

@@ -1,23 +1,28 @@
-"""Similarity indices of one pair, with one null: what ``isorep similarity`` prints."""
+"""Similarity indices of one pair, with one null: the result of ``isorep similarity``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ..results import ResultRecord, aligned
-from ..rows import Progress, no_progress, one_blas_thread
+from ..pairs import distinct
+from ..results import ARROWS, ResultRecord, aligned, decimals, told
+from ..rows import Progress, no_progress
 from ..settings import check_names
 from ..storage import loaded
+from ..threads import one_blas_thread
 from .cca import prepare_cca, prepare_linear_r2, prepare_pwcca, prepare_svcca
 from .cka import prepare_cka
-from .frames import paired
+from .frames import joined, paired
 from .neighbours import prepare_mutual_knn
-from .null import Prepare, Similarity, plan, shown, similarities
+from .null import Prepare, Similarity, plan, similarities
 from .procrustes import prepare_mcc, prepare_procrustes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FOUND = 0.05  # p-value up to which an index finds two sides closer than chance
 
@@ -36,21 +41,21 @@ INDICES: dict[str, Prepare] = {
 """The indices with their defaults. Linear kernels are exact here: the cross product is at hand."""
 
 SHOWN = {
-    "cca": ("mean CCA", "mean canonical correlation; blind to any invertible linear map"),
-    "svcca": ("SVCCA", "the same after keeping the leading principal components"),
-    "pwcca": ("PWCCA", "canonical correlations weighted by how much of the source they carry"),
-    "linear_r2": ("linear R²", "share of the target that a linear map of the source explains, in sample"),
-    "cka": ("CKA", "alignment of the two Gram matrices; blind to rotations, led by large variances"),
-    "cka_debiased": ("debiased CKA", "the same with an unbiased estimate of each term"),
-    "cka_rbf": ("Gaussian CKA", "alignment of Gaussian kernels: near rows count more"),
-    "procrustes_distance": ("Procrustes distance", "angle that is left after the best rotation, in radians"),
+    "cca": ("mean CCA", "mean canonical correlation; invariant to any invertible linear map"),
+    "svcca": ("SVCCA", "mean CCA of the leading principal components"),
+    "pwcca": ("PWCCA", "canonical correlations weighted by their share of the source"),
+    "linear_r2": ("linear R²", "share of the target's variance that a linear map explains, in-sample"),
+    "cka": ("CKA", "alignment of Gram matrices; invariant to rotations, dominated by large variances"),
+    "cka_debiased": ("debiased CKA", "CKA with an unbiased estimate of each term"),
+    "cka_rbf": ("Gaussian CKA", "alignment of Gaussian kernels; emphasises near rows"),
+    "procrustes_distance": ("Procrustes distance", "angle after the best rotation, in radians"),
     "mcc": ("MCC", "mean absolute correlation of dimensions matched one to one"),
-    "mutual_knn": ("mutual kNN", "share of nearest neighbours that both sides have in common"),
+    "mutual_knn": ("mutual kNN", "share of nearest neighbours that both sides share"),
 }
-"""The name of every index, and what it is."""
+"""The name and a short description of every index."""
 
 COSTLY = {"cka_rbf": 20_000, "mutual_knn": 100_000}
-"""Indices that look at all pairs of rows, and up to how many rows they are computed unasked."""
+"""Indices over all pairs of rows, and the number of rows up to which they are computed by default."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +65,7 @@ class Similarities(ResultRecord):
     schema: ClassVar[str] = "isorep.similarity/1"
     page_by: ClassVar[str] = "similarity.page:page"
     derived: ClassVar[tuple[str, ...]] = ("reading",)
-    unwritten: ClassVar[frozenset[str]] = frozenset({"names", "rows", "columns"})  # written side by side
+    unwritten: ClassVar[frozenset[str]] = frozenset({"names", "rows", "columns"})  # written in another form
     indices: dict[str, Similarity]
     names: tuple[str, str]
     rows: int
@@ -71,14 +76,16 @@ class Similarities(ResultRecord):
     def __getitem__(self, name: str) -> Similarity:
         return self.indices[name]
 
-    def table(self) -> str:
+    def table(self, width: float | None = None) -> str:
         """One line per index: its value, what chance gives, the corrected value and the p-value.
 
-        Where a part of the rows is shuffled, "of rows used" is the value of these rows, which is set against chance.
+        An arrow says whether higher or lower is closer. "chance, 95% range" reaches from the 2.5th to the 97.5th
+        percentile of shuffled pairings. Where a part of the rows is shuffled, "of rows used" is the value of these
+        rows, which is set against chance. What is wider than the terminal, or than ``width``, goes on below.
         """
-        head = ("index", "value", *(["of rows used"] if self.cut else []), "chance", "95 % of chance", "corrected", "p")
-        lines = [(*head, "closer is"), *(_cells(each, self.cut) for each in self.indices.values())]
-        return aligned(lines, left=(0, len(head)))
+        used = ("of rows\nused",) if self.cut else ()
+        head = ("index", "value", *used, "chance", "chance,\n95% range", "corrected", "p")
+        return aligned([head, *(_cells(each, self.cut) for each in self.indices.values())], width=width)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
@@ -86,17 +93,49 @@ class Similarities(ResultRecord):
         told = {role: {"name": name, "rows": self.rows, "columns": columns} for role, name, columns in sides}
         return super().to_dict() | told
 
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per index: the value, chance with its 95% range, the corrected value and the p-value."""
+        return [row for each in self.indices.values() for row in each.frame_rows()]
+
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """Every index beside its chance level; where a part of the rows was shuffled, the index of these rows.
+
+        ``ax`` is where to draw, by default a new pyplot figure of one column (3.35 inches) or two ("double").
+
+        Examples
+        --------
+        >>> import numpy as np, isorep
+        >>> from matplotlib.figure import Figure
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> found = isorep.similarity.indices(X, X + 1, names=["cca", "cka"], permutations=20)
+        >>> [label.get_text() for label in found.plot_scores(ax=Figure().subplots()).get_yticklabels()]
+        ['mean CCA', 'CKA']
+        """
+        from ..report.plots import Mark, dots, middle
+
+        marks = []
+        for name, each in self.indices.items():
+            words = SHOWN[name][0] + ("" if each.higher_is_closer else " ↓")
+            null = each.null
+            value = each.value if null is None else null.observed
+            marks.append(Mark(words, value, None, None if null is None else null.mean, middle(null)))
+        label = (
+            "index" if all(each.higher_is_closer for each in self.indices.values()) else "index (↓: lower is closer)"
+        )
+        negative = any(x < 0 for mark in marks for x in mark.known)  # debiased CKA may be
+        return dots(ax, marks, label, width=width, limits=(None if negative else 0.0, None), value_name="index")
+
     @property
     def cut(self) -> bool:
-        """Whether nulls are those of a part of the rows."""
+        """Whether nulls are computed from some of the rows only."""
         return any(each.null is not None and each.null.observed != each.value for each in self.indices.values())
 
     @property
     def reading(self) -> str:
-        """One sentence on what the indices say together."""
+        """One sentence that summarises the indices."""
         p_values = [each.null.p_value for each in self.indices.values() if each.null is not None]
         if not p_values:
-            return "No null was drawn, so chance cannot be ruled out: ask for permutations."
+            return "No null was drawn, so chance cannot be ruled out: set permutations."
         chance = "chance" if self.settings.get("within") is None else "chance within classes"
         judged = [p for p in p_values if np.isfinite(p)]
         if not judged:
@@ -109,11 +148,11 @@ class Similarities(ResultRecord):
         return (
             f"{closer} of {len(judged)} indices find {self.names[0]} and {self.names[1]} closer than {chance} (p "
             f"at most {FOUND} each); on a scale from {chance} (0) to a perfect match (1) they lie {spread}."
-            + (f" {without} more cannot tell these rows from shuffled ones (see the notes)." if without else "")
+            + (f" {without} more give shuffled rows the same value (see the notes)." if without else "")
         )
 
     def __str__(self) -> str:
-        return "\n".join([self.table(), "", self.reading, *(f"note: {caveat}" for caveat in self.caveats)])
+        return told(self.reading, f"{self.table()}\n{ARROWS}", notes=self.caveats)
 
 
 @one_blas_thread
@@ -125,32 +164,35 @@ def indices(
     permutations: int = 200,
     groups: Any = None,
     within: Any = None,
+    join: bool = False,
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> Similarities:
-    """Every similarity index of two representations, with the same shuffled pairings as null for all.
+    """Compute all similarity indices of two representations, with a common null of shuffled pairings.
 
-    What indices share is found once: the moments, the factored sides, and one cross product per permutation.
+    Shared quantities are computed once: the moments, the factored sides, and one cross product per permutation.
 
     Parameters
     ----------
     X, Y : (n, d) arrays, Representations, paths or Dask arrays
         Paired rows; widths may differ.
     names : sequence of str, optional
-        Which of ``cca``, ``svcca``, ``pwcca``, ``linear_r2``, ``cka``, ``cka_debiased``, ``cka_rbf``,
-        ``procrustes_distance``, ``mcc``, ``mutual_knn``. By default all; those that look at all pairs of rows only up
-        to 20,000 (``cka_rbf``) and 100,000 (``mutual_knn``) rows.
+        Indices to compute, from ``cca``, ``svcca``, ``pwcca``, ``linear_r2``, ``cka``, ``cka_debiased``, ``cka_rbf``,
+        ``procrustes_distance``, ``mcc``, ``mutual_knn``. Default: all, but ``cka_rbf`` only up to 20,000 rows and
+        ``mutual_knn`` only up to 100,000.
     permutations : int
-        Shuffled pairings; 0 for no null.
+        Number of shuffled pairings; 0 for no null.
     groups : (n,) array, optional
-        Rows that belong together are shuffled together: each group takes the rows of another one of about its size.
+        Group per row: groups are shuffled as blocks, each with another group of about its size.
     within : (n,) array, optional
-        Classes: rows (or groups) are shuffled inside their class only, so that chance includes what the classes alone
+        Class per row: rows (or groups) are shuffled within classes only, so that chance includes what the classes
         explain.
+    join : bool
+        Align by row id instead of refusing another order or other rows; groups and classes are those of ``X``.
     random_state : int
-        Seed of the permutations.
+        Seed of the permutations; default 0.
     progress : callable, optional
-        Called with a stage's name, the steps done and the steps in all.
+        Called with the name of the stage, the number of steps done and the total.
 
     Examples
     --------
@@ -160,14 +202,22 @@ def indices(
     >>> round(found["cca"].corrected, 6)
     1.0
     """
-    a, b = loaded(X, "X"), loaded(Y, "Y")
+    a, b = distinct(loaded(X, "X"), loaded(Y, "Y"), ("source", "target"))
+    note = ""
+    if join:
+        (a,), (b,), (groups, within), note = joined([a], [b], groups, within)
     pair = paired(a, b)
     pairings = plan(pair.n, permutations, groups, within, random_state)
     left_out = [name for name, most in COSTLY.items() if names is None and pair.n > most]
     given = INDICES if names is None else check_names("indices", names, INDICES)
     wanted = [name for name in INDICES if name in given and name not in left_out]
     results, pairings = similarities(pair, [INDICES[name] for name in wanted], pairings, progress or no_progress)
-    caveats = [*pair.caveats, *pairings.notes, *(caveat for each in results for caveat in each.caveats)]
+    caveats = [
+        *filter(None, [note]),
+        *pair.caveats,
+        *pairings.notes,
+        *(caveat for each in results for caveat in each.caveats),
+    ]
     caveats += [f"{name} was left out: {pair.n} rows have many pairs; name it to compute it" for name in left_out]
     return Similarities(
         dict(zip(wanted, results, strict=True)),
@@ -180,17 +230,15 @@ def indices(
 
 
 def _cells(each: Similarity, cut: bool) -> tuple[str, ...]:
-    closer = "higher" if each.higher_is_closer else "lower"
-    if each.null is None:
-        return (each.name, f"{each.value:.4f}", "-", "-", "-", "-", closer)
-    null = each.null
+    name, null = f"{each.name} {'↑' if each.higher_is_closer else '↓'}", each.null
+    if null is None:
+        return (name, decimals(each.value), *(["-"] if cut else []), "-", "-", "-", "-")
     return (
-        each.name,
-        f"{each.value:.4f}",
-        *([f"{null.observed:.4f}"] if cut else []),
-        f"{null.mean:.4f}",
-        f"{null.quantile(0.025):.4f} to {null.quantile(0.975):.4f}",
-        shown(each.corrected),
+        name,
+        decimals(each.value),
+        *([decimals(null.observed)] if cut else []),
+        decimals(null.mean),
+        " to ".join(map(decimals, null.range_95)),
+        decimals(each.corrected),
         null.p_text,
-        closer,
     )

@@ -1,4 +1,4 @@
-"""Reading and writing representations: one module a family of formats, found by the file's suffix.
+"""Reading and writing representations: one module per family of formats, chosen by the file's suffix.
 
 To add a format, write a module with ``load(path, key, ids, besides) -> Contents`` and, to be written as well,
 ``save(path, rows, key)``, and name it in ``registry._FAMILIES``.

@@ -1,6 +1,6 @@
-"""HDF5 files, AnnData's ``.h5ad`` among them, sliced where they lie; links to other files are not followed.
+"""HDF5 files, including AnnData's ``.h5ad``, sliced lazily; links to other files are not followed.
 
-Arrays in compressed chunks, each looked at before it is unpacked: HDF5 and zarr unpack without a limit.
+Compressed chunks are checked before they are unpacked: HDF5 and zarr unpack without a limit.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def inflates_beyond(packed: bytes, most: int) -> bool:
         packed = unpacker.unused_data
         if total > most or not packed:
             return total > most
-    return True  # nobody packs a chunk into so many streams
+    return True  # no real chunk has so many streams
 
 
 class CheckedDataset(CheckedChunks):

@@ -1,7 +1,7 @@
 """Folders of layers: one file per layer of a model, all of the same rows, with ids and groups.
 
-``isorep extract`` writes such folders, and into each the list of its layers in the order of the model. The list tells
-them from folders of shards, whose files are the rows of one matrix; its name begins as names do that are no shards.
+``isorep extract`` writes such folders, each with a list of its layers in the order of the model. The list distinguishes
+them from folders of shards, whose files are the rows of one matrix; its name begins with a character that shards lack.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_BYTES = 2**24
 
 @dataclass(frozen=True)
 class LayerFolder:
-    """The files of layers in a folder, in the order of the model; ``name`` is what to call the folder."""
+    """The files of layers in a folder, in the order of the model; ``name`` is the name of the folder."""
 
     path: Path
     files: dict[str, Path]
@@ -35,7 +35,7 @@ class LayerFolder:
         return self.path.resolve().name
 
     def read(self, layer: str, **reading: Any) -> tuple[Representation, Array | None]:
-        """One layer with its ids, called by folder and layer, and the groups of its rows where they have any."""
+        """One layer with its ids, named by folder and layer, and the groups of its rows where they have any."""
         return read_layer(self.files[layer], f"{self.name}/{layer}", **reading)
 
 
@@ -71,7 +71,7 @@ def listed_layers(folder: Path) -> dict[str, Path]:
 
 
 def write_list(files: dict[str, Path], places: dict[str, int]) -> None:
-    """List the layers of a folder by their places in the model, beside those that it lists already."""
+    """Add layers to the list of a folder, ordered by their places in the model."""
     folder = next(iter(files.values())).parent
     known = {name: entry for name, entry in _entries(folder).items() if (folder / entry[1]).exists()}
     known |= {name: (places[name], file.name) for name, file in files.items()}
@@ -92,12 +92,12 @@ def read_layer(file: Path, name: str, **reading: Any) -> tuple[Representation, A
 
 
 def row_groups(file: Path) -> Array:
-    """The groups of a layer's rows: a column of its file, or the file beside it."""
+    """The groups of a layer's rows: a column of its file, or the file next to it."""
     return labels(str(beside(file, GROUP)), file) if _plain(file) else column(file, GROUP)
 
 
 def beside(file: Path, what: str) -> Path:
-    """The file of ids or groups beside an npy file, which holds values alone."""
+    """The file of ids or groups next to an npy file, which holds values only."""
     return file.with_name(f"{file.name[: -len('.npy')]}.{what}.npy")
 
 

@@ -1,7 +1,7 @@
-"""Matrices that stay in their files: row slices, and rows by index in any order, come back as arrays.
+"""Lazy matrices in files: row slices, and rows by index in any order, are read as arrays.
 
-HDF5 and zarr slice well and index badly. Here an index is sorted, its neighbours are read together, and the rows are
-put back in the order that was asked for.
+HDF5 and zarr are fast at slices and slow at indices. Here an index is sorted, its neighbours are read together, and the
+rows are returned in the requested order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_PIECES = 2**16
 
 
 class LazyMatrix(ABC):
-    """Rows that are read when they are asked for."""
+    """Rows that are read on demand."""
 
     def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
         self.shape = tuple(int(size) for size in shape)

@@ -1,7 +1,7 @@
 """Fitted models in safetensors files: arrays and JSON, nothing to unpickle.
 
-What is read may have been written by anyone, so facts, types, shapes and values are checked before a model is made of
-them, and nothing is read that the machine has no memory for.
+Files are not trusted: facts, types, shapes and values are checked before a model is made from them, and arrays that
+exceed the machine's memory are not read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Facts = dict[str, Any]
 Shapes = dict[str, tuple[str, tuple[int | None, ...]]]
 """The type and shape that each array must have, as safetensors spells types; None stands for any size."""
 
-_MOST_BYTES = 2**32  # of arrays, where the system does not tell how much memory there is
+_MOST_BYTES = 2**32  # of arrays, where the amount of memory is unknown
 
 
 def save_arrays(path: Path, arrays: dict[str, Array], facts: Facts) -> None:
@@ -37,7 +37,7 @@ def save_arrays(path: Path, arrays: dict[str, Array], facts: Facts) -> None:
 
 
 def require_model_path(path: str | Path, inputs: Sequence[str | Path] = (), noun: str = "model") -> Path:
-    """Where a model will be written, links followed; a place that cannot hold one is refused before any work."""
+    """The path of a model to write, links followed; invalid paths are refused before any work."""
     path = Path(path)
     if path.suffix.lower() != ".safetensors":
         raise InputError(f"{path} will hold a {noun}, so its name must end in .safetensors")
@@ -49,14 +49,14 @@ def require_model_path(path: str | Path, inputs: Sequence[str | Path] = (), noun
 
 
 class ModelFile:
-    """A file that should hold a model of one format; whatever it holds instead is refused with one sentence."""
+    """A file that should hold a model of one format; any other contents are refused with one sentence."""
 
     def __init__(self, path: str | Path, wanted: str, noun: str = "model") -> None:
         self.path = Path(path)
         self._wanted, self._noun = wanted, noun
 
     def read(self, check: Callable[[Facts], None], shapes: Callable[[Facts], Shapes]) -> tuple[Facts, dict[str, Array]]:
-        """Facts that pass the check, and the arrays that these facts promise."""
+        """Facts that pass the check, and the arrays that these facts declare."""
         if not self.path.exists():
             raise MissingFileError(f"{self.path} does not exist")
         if not self.path.is_file():
@@ -75,7 +75,7 @@ class ModelFile:
         return facts, arrays
 
     def refuse(self, reason: str) -> NoReturn:
-        """Say what is wrong with the file."""
+        """Raise an error with what is wrong with the file."""
         raise InputError(f"{self.path} is not a {self._noun} that isorep saved, or it is damaged: {reason}")
 
     def require_counts(self, facts: Facts, *names: str) -> None:

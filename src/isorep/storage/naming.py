@@ -1,4 +1,4 @@
-"""Names in a file: which array, tensor or columns are the representation, when the user has not said so.
+"""Names in a file: which array, tensor or columns are the representation, if the user has not named them.
 
 Numbers in text cells: which cells are numbers, what the others look like, and what a column of them holds.
 
@@ -78,7 +78,7 @@ def require_vector(shapes: Mapping[str, tuple[int, ...]], name: str, noun: str) 
     if name not in shapes:
         raise InputError(f"there is no {noun} {name!r}; there are {', '.join(shapes) or 'none'}")
     if len(shapes[name]) != 1:
-        raise InputError(f"{noun} {name!r} has shape {shapes[name]} where one entry a row is needed")
+        raise InputError(f"{noun} {name!r} has shape {shapes[name]} where one entry per row is needed")
 
 
 @dataclass(frozen=True)
@@ -100,14 +100,14 @@ def choose_columns(kinds: Mapping[str, str], key: str | None, used: Collection[s
     """Choose the columns of a table that make up the representation: plain ones, or one list column.
 
     ``feature_*`` columns come first, then the one list column, then all numeric columns that are not ``Metadata_*``. A
-    key is the name of a list column, or a prefix of plain ones. Columns asked for by prefix are taken whatever they
-    hold: if it is no number, that is an error and not a column less. Row ids and columns that are ``used`` otherwise
+    key is the name of a list column, or a prefix of plain ones. Columns chosen by prefix must hold numbers:
+    anything else is an error, and never silently dropped. Row ids and columns that are ``used`` otherwise
     are never among them. The choice is the user's where there is a key, so nothing counts as left out then.
 
     Parameters
     ----------
     kinds : mapping
-        What each column holds: ``NUMBER``, ``FLAG``, ``LIST`` (of numbers), or what else, in a word or two.
+        Kind of each column: ``NUMBER``, ``FLAG``, ``LIST`` (of numbers), or another kind in a word or two.
     key : str, optional
         A list column, or a prefix of plain ones.
     used : collection of str
@@ -238,7 +238,7 @@ def where(place: Place) -> str:
 
 
 def not_a_number(name: str, place: Place, cell: str) -> str:
-    """What is wrong with a cell, and what it looks like."""
+    """The problem of a cell, and its likely spelling."""
     spelling = _spelling(cell)
     if spelling is None:
         unit = _WITH_UNIT.fullmatch(cell.strip())
@@ -284,7 +284,7 @@ class Tally:
         typed : bool
             The file says that the column is text: whole numbers alone are then labels, and other numbers an error.
         labels : bool
-            The column may hold labels: whole numbers beside words are labels too.
+            The column may hold labels: whole numbers mixed with words are labels too.
         """
         counts, first = self._counts, self.first
         filled = sum(counts.values()) - counts[_ABSENT]

@@ -32,7 +32,7 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
 
 
 def _remote(path: RemotePath, header: Header) -> Any:
-    """An array in an object store, of which rows are read when they are asked for."""
+    """An array in an object store, whose rows are read on demand."""
     _require_whole(header, path.stat().st_size)
     if header.fortran_order or len(header.shape) < 2:
         raise InputError("its columns lie one after the other: save it in C order, with rows one after the other")
@@ -44,7 +44,7 @@ def vector(path: Path) -> Array:
     with path.open("rb") as file:
         header = read_header(file)
     if len(header.shape) != 1:
-        raise InputError(f"the array has shape {header.shape} where one entry a row is needed")
+        raise InputError(f"the array has shape {header.shape} where one entry per row is needed")
     if is_remote(path):
         _require_whole(header, path.stat().st_size)
         return RemoteArray(path, header.shape, header.dtype, header.offset)[:]
@@ -52,7 +52,7 @@ def vector(path: Path) -> Array:
 
 
 def save(path: Path, rows: RowStream, key: str | None) -> None:
-    """Write the array; an npy file has no place for ids."""
+    """Write the array; an npy file cannot hold ids."""
     if key is not None:
         raise InputError(f"an npy file holds one array without names, so it cannot be called {key!r}")
     with path.open("wb") as file:

@@ -31,7 +31,7 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
             raise InputError(f"array {name!r} has shape {headers[name].shape} and its ids {headers[ids_name].shape}")
         row_ids = None if ids_name is None else _vector(path, archive, headers, ids_name)
         values = _read(path, archive, name, headers[name])
-    return Contents(values, row_ids, left_out)
+    return Contents(values, row_ids, left_out, part=name)
 
 
 def column(path: Path, name: str) -> Array:
@@ -42,13 +42,13 @@ def column(path: Path, name: str) -> Array:
 
 
 def peek(path: Path, name: str) -> Header:
-    """What one array of an archive declares; no other member is looked at."""
+    """The header of one array of an archive; no other member is read."""
     with _open(path) as archive:
         return _header(archive, _named(archive, name))
 
 
 def array(path: Path, name: str) -> Array:
-    """One array of an archive, mapped or unpacked in blocks; no other member is looked at."""
+    """One array of an archive, mapped or unpacked in blocks; no other member is read."""
     with _open(path) as archive:
         return _read(path, archive, name, _header(archive, _named(archive, name)))
 

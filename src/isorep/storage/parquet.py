@@ -41,7 +41,7 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
 
 @dataclass(frozen=True)
 class Table:
-    """What a file's metadata tell: which columns hold the representation and the ids, and the rows of each group."""
+    """Metadata of a file: the columns of the representation and of the ids, and the rows of each group."""
 
     columns: tuple[str, ...]
     list_column: str | None
@@ -116,7 +116,7 @@ def column(path: Path, name: str) -> Array:
 
 
 def save(path: Path, rows: RowStream, key: str | None) -> None:
-    """Write one column a dimension, ``feature_0`` and so on, after the column ``id`` and further labels."""
+    """Write one column per dimension, ``feature_0`` and so on, after the column ``id`` and further labels."""
     pyarrow = _pyarrow()
     names = [f"{naming.FEATURE_PREFIX if key is None else key}{index}" for index in range(rows.shape[1])]
     fields = [(name, pyarrow.from_numpy_dtype(rows.dtype)) for name in names]
@@ -151,14 +151,14 @@ def saved_index(schema: Any) -> list[str]:
 
 
 def _joined(labels: list[Array]) -> Array | None:
-    """One id a row: the label itself, or the labels of several index levels with a slash between."""
+    """One id per row: the label itself, or the labels of several index levels joined by slashes."""
     if len(labels) <= 1:
         return labels[0] if labels else None
     return np.array(["/".join(map(str, parts)) for parts in zip(*labels, strict=True)])
 
 
 def column_kinds(schema: Any) -> dict[str, str]:
-    """What each column holds: numbers, flags, lists of numbers, text, or its type in a word or two."""
+    """The kind of each column: numbers, flags, lists of numbers, text, or its type in a word or two."""
     return {field.name: _kind(field.type) for field in schema}
 
 
@@ -196,7 +196,7 @@ def _conversion(kind: Any) -> str | None:
 
 
 def _refuse(path: Path, name: str, kind: str, stored: Any) -> NoReturn:
-    """Refuse a column that was asked for and holds no numbers, with the first entry that is none."""
+    """Refuse a requested column without numbers, with the first entry that is not a number."""
     if kind == TEXT:
         tally = _tally(path, name)
         tally.kind(typed=True)
@@ -222,7 +222,7 @@ def _tally(path: Path, name: str) -> Tally:
 
 
 def _common_dtype(types: list[Any]) -> np.dtype[Any]:
-    """One dtype for all columns; integers become float64 beside floating-point columns and stay integers alone."""
+    """One dtype for all columns; integers become float64 if some columns are floating point."""
     from pyarrow import types as arrow
 
     dtypes = [

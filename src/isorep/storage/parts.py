@@ -27,7 +27,7 @@ _IN_PARTS = ("npy", "npz", "safetensors", "hdf5", "zarr", "torch_files")  # modu
 
 
 def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
-    """What a file or a folder holds, with values that workers read."""
+    """The contents of a file or a folder, with values that workers read."""
     import_extra("dask", "dask", "reading in the workers of a cluster")
     module = reader(path)
     files = shards.shard_files(path) if module is shards else [path]
@@ -140,7 +140,7 @@ def _opened(file: str, key: str | None, *stamp: int) -> Any:
 
 
 def _stamp(path: Any) -> tuple[int, ...]:
-    """What tells a file from another one that is written under its name."""
+    """A stamp that identifies a file, and changes when it is overwritten."""
     if is_remote(path):
         return (path.stat().st_size if path.is_file() else 0,)
     known = path.stat()

@@ -1,4 +1,4 @@
-"""``isorep.read``: from a path to a Representation, by suffix; and what readers and writers are given."""
+"""``isorep.read``: from a path to a Representation, by suffix; and the interfaces of readers and writers."""
 
 from __future__ import annotations
 
@@ -43,17 +43,19 @@ _BLOCK_BYTES = 2**25
 
 @dataclass(frozen=True)
 class Contents:
-    """What a reader found in a file: values, row ids where there are any, and what it did not take as it was."""
+    """Contents of a file: values, row ids where there are any, and columns left out or converted."""
 
     values: Any
     ids: Array | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)  # columns or arrays that were not taken, and why
     converted: Mapping[str, str] = field(default_factory=dict)  # columns that were taken as numbers, and from what
     columns: tuple[str, ...] | None = None  # the names of a table's columns
+    part: str = ""  # the name of the array or tensor in the file
+    taken: str = ""  # the same in words, where it was not named
 
 
 class Labels(Protocol):
-    """One label a row, integers or text: an array, or what gives slices of one."""
+    """One label per row, integers or text: an array, or an object that gives slices of one."""
 
     @property
     def dtype(self) -> Any: ...  # noqa: D102
@@ -63,12 +65,12 @@ class Labels(Protocol):
 
 @dataclass(frozen=True)
 class RowStream:
-    """What a writer is given: the rows in blocks, and their ids and further labels where the file is to hold them."""
+    """Input of a writer: the rows in blocks, and their ids and further labels to be written."""
 
     values: Matrix
     ids: Array | None  # parquet and zarr write them in slices, so anything like Labels will do there
     dtype: np.dtype[Any]  # little-endian floating point
-    labels: Mapping[str, Labels] = field(default_factory=dict)  # parquet and zarr keep them beside the ids
+    labels: Mapping[str, Labels] = field(default_factory=dict)  # parquet and zarr store them with the ids
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -130,38 +132,38 @@ def read(
     besides: Collection[str | None] = (),
     in_chunks: bool = False,
 ) -> Representation:
-    """Read a representation from a file, without loading what can be mapped.
+    """Read a representation from a file; values are memory-mapped where possible.
 
     Parameters
     ----------
     path : str or Path
         A ``.npy``, ``.npz``, ``.safetensors``, ``.pt``, ``.csv``, ``.tsv`` (also ``.gz``), ``.parquet``, ``.h5``,
-        ``.h5ad`` or ``.zarr`` file, or a folder of such files that hold the rows one after the other. ``file::key``
-        names the key as well. Also the URL of a parquet file, an npy array or a zarr store, or of a folder of them,
-        that fsspec can open (``s3://``, ``gs://``, ``memory://``, ``file://``).
+        ``.h5ad`` or ``.zarr`` file, or a folder of such files with consecutive rows. ``file::key`` names the key as
+        well. Also the URL of a parquet file, an npy array or a zarr store, or of a folder of them, that fsspec can open
+        (``s3://``, ``gs://``, ``memory://``, ``file://``).
     key : str, optional
-        Which part of the file: the array of an npz, HDF5 or zarr file, the tensor of a safetensors or torch file, the
+        Part of the file: the array of an npz, HDF5 or zarr file, the tensor of a safetensors or torch file, the
         obsm entry of an AnnData object (or ``X``), the list column of a parquet file, or a prefix of the columns of a
-        table. By default the only one there is (AnnData: otherwise X); in a table the ``feature_*`` columns, else the
+        table. Default: the only one in the file (AnnData: otherwise X); in a table the ``feature_*`` columns, else the
         one list column, else every numeric column that is not ``Metadata_*``.
     ids : str, optional
-        The array or tensor, or the column of a table or of AnnData's obs, with the row ids. By default ``ids`` or
+        The array or tensor, or the column of a table or of AnnData's obs, with the row ids. Default: ``ids`` or
         ``id`` where the file has one, or the index a data frame was saved with; in AnnData obs_names.
     name : str, optional
-        By default the file's name.
+        Name of the representation; default: the file's name.
     besides : collection of str
-        Columns that are used otherwise, such as groups and labels: no features, and not counted as left out. What
-        comes before ``::`` in a name, and None, are ignored.
+        Columns that are used otherwise, such as groups and labels: not features, and not counted as left out. The part
+        before ``::`` in a name, and None, are ignored.
     in_chunks : bool
-        Leave the rows to the workers of the current Dask cluster: here only headers and ids are read. The workers must
-        see the same paths. Not for text, nor for what is compressed as a whole. By default false.
+        Process the rows in the workers of the current Dask cluster: only headers and ids are read here. The workers
+        must have access to the same paths. Not for text or files compressed as a whole. Default: no.
 
     Returns
     -------
     Representation
-        Its ``left_out`` and ``converted`` name the columns or arrays that were not taken, or not as they were. npy,
-        uncompressed npz, safetensors and torch files are memory-mapped, HDF5 and zarr are sliced where they lie; the
-        other formats are parsed once, in blocks, into memory or (above 256 MiB) into a scratch file.
+        Its ``left_out`` and ``converted`` name the columns or arrays that were left out or converted. npy, uncompressed
+        npz, safetensors and torch files are memory-mapped, HDF5 and zarr are sliced lazily; the other formats are
+        parsed once, in blocks, into memory or (above 256 MiB) into a scratch file.
 
     Examples
     --------
@@ -176,7 +178,8 @@ def read(
     used = {each.rpartition("::")[2] for each in besides if each is not None}
     contents = guarded(path, module.load, path, key, ids, used)
     left_out = {each: reason for each, reason in contents.left_out.items() if each not in used}
-    described = (name or path.name, left_out, dict(contents.converted))
+    origin = f"{path}::{contents.part}" if contents.part else str(path)
+    described = (name or path.name, left_out, dict(contents.converted), origin, contents.taken)
     return guarded(path, Representation, contents.values, contents.ids, *described)
 
 
@@ -215,9 +218,19 @@ def split_key(path: str | Path, key: str | None) -> tuple[Path, str | None]:
     """``file::key`` as a path and a key."""
     text = str(path)
     if "::" in text and (is_url(text) or not Path(text).exists()):
-        text, _, inner = text.rpartition("::")
+        whole, pieces = text, text.split("::")
+        ends = range(1, len(pieces))  # a key may hold the mark itself: the first path that is there is the file
+        split = next((end for end in ends if not is_url(whole) and _there("::".join(pieces[:end]))), len(pieces) - 1)
+        text, inner = "::".join(pieces[:split]), "::".join(pieces[split:])
         key = key or inner
     return as_path(text), key
+
+
+def _there(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except OSError:  # a name that is too long
+        return False
 
 
 def family(path: Path, verb: str = "read") -> Any:
@@ -252,7 +265,7 @@ def reader(path: Path) -> Any:
 
 
 def guarded(path: Path, action: Callable[..., Result], *arguments: Any) -> Result:
-    """Run a reader on a file that may be hostile: whatever it raises becomes one sentence about the file."""
+    """Run a reader on an untrusted file: any exception becomes one sentence about the file."""
     try:
         return action(*arguments)
     except InputError as error:
@@ -266,5 +279,5 @@ def guarded(path: Path, action: Callable[..., Result], *arguments: Any) -> Resul
 
 
 def loaded(data: Any, name: str) -> Representation:
-    """What was given as a representation: a path is read, anything else is taken as it is."""
+    """A representation from a path, which is read, or from anything else as it is."""
     return read(data) if isinstance(data, str | Path) else as_representation(data, name)

@@ -20,7 +20,7 @@ from ..representation import Array
 
 
 def is_remote(path: Any) -> TypeGuard[RemotePath]:
-    """Whether a path is not one of this machine."""
+    """Whether a path is not on this machine."""
     return isinstance(path, RemotePath)
 
 
@@ -30,7 +30,7 @@ def is_url(path: Any) -> bool:
 
 
 def as_path(text: str) -> Any:
-    """A path of this machine, or a remote one."""
+    """A local path, or a remote one."""
     if not is_url(text):
         return Path(text)
     scheme, _, rest = text.partition("://")
@@ -40,7 +40,7 @@ def as_path(text: str) -> Any:
 
 
 def address(path: Any) -> str:
-    """Where the workers of a cluster find a path: they may have been started in other folders."""
+    """The address of a path for the workers of a cluster, which may run in other folders."""
     return str(path if is_remote(path) else path.absolute())
 
 
@@ -124,7 +124,7 @@ class RemotePath:
         return SimpleNamespace(st_size=int(self._asked("size") or 0))
 
     def iterdir(self) -> Iterator[RemotePath]:
-        """What a folder holds."""
+        """The contents of a folder."""
         for inner in self._asked("ls", detail=False):
             yield self / str(inner).rstrip("/").rpartition("/")[2]
 

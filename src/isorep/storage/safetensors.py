@@ -36,7 +36,8 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
     entries = _entries(path)
     name, ids_name, left_out = choose_named(_shapes(entries), key, ids, "tensor")
     row_ids = None if ids_name is None else column(path, ids_name)
-    return Contents(_map(path, entries[name]), row_ids, left_out)
+    taken = f"tensor {name!r}" if key is None else ""
+    return Contents(_map(path, entries[name]), row_ids, left_out, part=name, taken=taken)
 
 
 def column(path: Path, name: str) -> Array:

@@ -1,7 +1,7 @@
-"""Scratch file for values that cannot be mapped where they lie: text, compressed or columnar files.
+"""Scratch file for values that cannot be memory-mapped: text, compressed or columnar files.
 
-They are parsed once, block by block. What stays small is kept in memory; what grows beyond ``MEMORY_LIMIT`` goes to a
-nameless scratch file that is mapped and vanishes with the array. ``TMPDIR`` chooses its disk.
+They are parsed once, block by block. Small ones are kept in memory; those beyond ``MEMORY_LIMIT`` go to a
+nameless scratch file that is mapped and removed with the array. ``TMPDIR`` chooses its disk.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BOMB_RATIO = 500
 
 
 def spool(blocks: Iterable[Array], stored_bytes: int, *, expected_bytes: int | None = None) -> Array:
-    """Stack row blocks into one array, in memory or in a scratch file, whichever its size asks for.
+    """Stack row blocks into one array, in memory or in a scratch file, depending on its size.
 
     Values that unpack to very much more than the bytes they were stored in are refused: no real ones do.
     """
@@ -45,7 +45,7 @@ def spool(blocks: Iterable[Array], stored_bytes: int, *, expected_bytes: int | N
 
 
 def empty(shape: tuple[int, int], dtype: Any) -> Array:
-    """An array to fill: in memory while it is small beside the machine's, in a scratch file beyond."""
+    """An array to fill: in memory if it is small relative to the machine's memory, otherwise in a scratch file."""
     dtype = np.dtype(dtype)
     wanted = shape[0] * shape[1] * dtype.itemsize
     if wanted <= max(WORK_LIMIT, memory_size() // 32):
@@ -56,7 +56,7 @@ def empty(shape: tuple[int, int], dtype: Any) -> Array:
 
 
 def memory_size() -> int:
-    """Bytes of memory this machine has; 0 where the system does not tell."""
+    """Bytes of memory of this machine; 0 where unknown."""
     if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
         return 0
     return int(os.sysconf("SC_PAGE_SIZE")) * int(os.sysconf("SC_PHYS_PAGES"))

@@ -1,4 +1,4 @@
-"""Shards, a folder of them: files of one format that hold the rows of one matrix, one after the other."""
+"""Shards: a folder of files of one format that hold consecutive rows of one matrix."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def column(path: Path, name: str) -> Array:
 
 
 class _Shards:
-    """The files of a folder, met one by one, and what is known of them: lengths, dtype, ids."""
+    """The files of a folder, opened one by one, and their lengths, dtype and ids."""
 
     def __init__(
         self, path: Path, key: str | None, ids: str | None, besides: Collection[str], *, measure: bool = True

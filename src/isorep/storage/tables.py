@@ -1,6 +1,6 @@
 """Columns of any kind from a file: numbers, whole numbers, booleans and text, with their names and row ids.
 
-A representation is floating point; what describes its rows (known factors, labels, quantised latents) is not.
+A representation is floating point; descriptions of its rows (known factors, labels, quantised latents) are not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CELL_BYTES = 64
 
 @dataclass(frozen=True, eq=False)
 class NamedColumns:
-    """Columns by name, what to call them together, and row ids where the file has them."""
+    """Columns by name, a name for all of them, and row ids where the file has them."""
 
     columns: dict[str, Array]
     name: str
@@ -40,12 +40,12 @@ def read_table(
     Parameters
     ----------
     path : str or Path
-        Any file that :func:`isorep.read` reads. Of a csv or parquet table all columns are taken; ``FILE::a,b`` names
+        Any file that :func:`isorep.read` reads. All columns of a csv or parquet table are read; ``FILE::a,b`` names
         some, also columns of AnnData's obs. Arrays have columns 0, 1, ...
     ids : str, optional
-        The column with row ids; by default as for :func:`isorep.read`.
+        The column with row ids; default: as for :func:`isorep.read`.
     features : bool
-        Of a table take only what :func:`isorep.read` would: ``feature_*`` columns, or the numeric ones.
+        Read only the columns that :func:`isorep.read` would: ``feature_*`` columns, or the numeric ones.
     besides : collection of str
         Columns of a table that are used otherwise, such as groups: neither taken nor counted as left out.
     """
@@ -87,7 +87,7 @@ def _table(
 
 
 def _features(module: Any, path: Path, key: str | None, ids: str | None, besides: Collection[str]) -> NamedColumns:
-    """What :func:`isorep.read` takes of a table, whole numbers too."""
+    """The columns that :func:`isorep.read` takes from a table, including whole numbers."""
     whole: list[str] = []
     if module is text:
         contents, whole = text.load_columns(path, key, ids, besides)

@@ -84,7 +84,7 @@ def column(path: Path, name: str) -> Array:
 
 
 def save(path: Path, rows: RowStream, key: str | None) -> None:
-    """Write a header and one line a row, with as many digits as bring every value back exactly."""
+    """Write a header and one line per row, with enough digits to restore every value exactly."""
     lowered = path.name.lower()
     names = [f"{FEATURE_PREFIX if key is None else key}{index}" for index in range(rows.shape[1])]
     with (
@@ -321,7 +321,7 @@ def _open(path: Path) -> Iterator[_Table]:
 
 
 class _Lines:
-    """The lines of a file, which may be hostile: none too long, not too many for one row, not too many cells."""
+    """The lines of an untrusted file: none too long, not too many for one row, not too many cells."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file

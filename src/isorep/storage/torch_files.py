@@ -1,4 +1,7 @@
-"""torch files (``.pt``, ``.pth``): a tensor or a flat dict of tensors, mapped; nothing else is unpickled."""
+"""torch files (``.pt``, ``.pth``): a tensor, or dicts of tensors inside of each other, mapped.
+
+Nothing else is unpickled: what a checkpoint holds besides tensors is left alone.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +20,26 @@ from .registry import Contents, RowStream
 
 _MOST_PICKLE = 2**22  # names and shapes only; the numbers lie in members of their own
 _ONLY = "the values"
+_DEEPEST = 16  # dicts inside of each other
 
 
 def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
     """Map one tensor, and the integer tensor of row ids where there is one."""
-    tensors = read_tensors(path)
-    name, ids_name, left_out = choose_named(_shapes(tensors), key, ids, "tensor")
+    tensors = flattened(_load(path))
+    wanted = None if key is None else key.replace("::", ".")
+    if wanted is not None and wanted not in tensors:  # a dict inside, such as state_dict
+        inside = {name: tensor for name, tensor in tensors.items() if name.startswith(f"{wanted}.")}
+        tensors, wanted = (inside, None) if inside else (tensors, wanted)
+    name, ids_name, left_out = choose_named(_shapes(tensors), wanted, ids, "tensor")
     row_ids = None if ids_name is None else _vector(tensors, ids_name)
-    return Contents(_as_matrix(tensors[name], name), row_ids, left_out)
+    part = "" if name == _ONLY else name
+    taken = f"tensor {name!r}" if part and wanted is None else ""
+    return Contents(_as_matrix(tensors[name], name), row_ids, left_out, part=part, taken=taken)
 
 
 def column(path: Path, name: str) -> Array:
     """A one-dimensional tensor."""
-    return _vector(read_tensors(path), name)
+    return _vector(flattened(_load(path)), name.replace("::", "."))
 
 
 def save(path: Path, rows: RowStream, key: str | None) -> None:
@@ -47,16 +57,8 @@ def save(path: Path, rows: RowStream, key: str | None) -> None:
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
-    """A tensor, or the flat dict of tensors, that torch.save wrote; nothing else is unpickled."""
-    check_archive(path)
-    torch = _torch()
-    try:
-        held = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except Exception as error:  # what torch raises and says differs between its versions
-        raise InputError(
-            "it holds more than tensors, or is damaged, and is not unpickled: save a tensor, or a dict of tensors "
-            "(model.state_dict()), with torch.save"
-        ) from error
+    """A tensor, or the flat dict of tensors, that torch.save wrote; anything else is refused."""
+    torch, held = _torch(), _load(path)
     tensors = held if isinstance(held, dict) else {_ONLY: held}
     inner = next((name for name, value in tensors.items() if _all_tensors(value)), None)
     advice = (
@@ -70,6 +72,34 @@ def read_tensors(path: Path) -> dict[str, Any]:
     return tensors
 
 
+def flattened(held: Any, before: str = "", deep: int = 0) -> dict[str, Any]:
+    """The tensors of dicts inside of each other, by their keys with dots between; others are left out."""
+    torch = _torch()
+    if isinstance(held, torch.Tensor):
+        return {before or _ONLY: held}
+    found: dict[str, Any] = {}
+    if isinstance(held, dict) and deep < _DEEPEST:
+        for key, value in held.items():
+            if isinstance(key, str | int):
+                found |= flattened(value, f"{before}.{key}" if before else str(key), deep + 1)
+    if not found and not before:
+        raise InputError(f"it holds {type(held).__name__} without a tensor, where a tensor or a dict of them is read")
+    return found
+
+
+def _load(path: Path) -> Any:
+    """What torch.save wrote, if it is tensors and plain data; nothing else is unpickled."""
+    check_archive(path)
+    torch = _torch()
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Exception as error:  # what torch raises and says differs between its versions
+        raise InputError(
+            "it holds more than tensors, or is damaged, and is not unpickled: save a tensor, or a dict of tensors "
+            "(model.state_dict()), with torch.save"
+        ) from error
+
+
 def _all_tensors(value: Any) -> bool:
     """Whether something is a dict of tensors, as a state_dict() inside of a checkpoint is."""
     torch = _torch()
@@ -77,7 +107,7 @@ def _all_tensors(value: Any) -> bool:
 
 
 def check_archive(path: Path) -> None:
-    """Refuse what torch would unpack or unpickle before it has looked at the sizes."""
+    """Refuse archives that torch would unpack or unpickle before checking sizes."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()

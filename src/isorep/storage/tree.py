@@ -1,8 +1,8 @@
-"""AnnData: its layout, in HDF5 (``.h5ad``) and in zarr: X, obsm, and the columns of obs.
+"""AnnData layout in HDF5 (``.h5ad``) and in zarr: X, obsm, and the columns of obs.
 
 It is read directly: opening a file with the anndata package loads every column of obs and var.
 
-Files that hold a tree of named arrays, HDF5 and zarr: which array is meant, and which holds the ids.
+In HDF5 and zarr files with a tree of named arrays: which array is the representation, and which holds the ids.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Tree(ABC):
 
     @abstractmethod
     def _checked(self, array: Any) -> Any:
-        """An array whose chunks are looked at before they are unpacked."""
+        """An array whose chunks are checked before they are unpacked."""
 
     def names(self, group: str) -> list[str]:
         """What a group holds; nothing where there is no such group."""
@@ -182,7 +182,7 @@ class Tree(ABC):
 
 
 def load_tree(tree: Tree, key: str | None, ids: str | None) -> Contents:
-    """Open one array of a tree, and read the vector of row ids that lies beside it or was named."""
+    """Open one array of a tree, and read the vector of row ids next to it, or the named one."""
     if is_annotated(tree):
         return load(tree, key, ids)
     key = None if key is None else key.strip("/")

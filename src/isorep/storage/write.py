@@ -22,21 +22,21 @@ _UNCOMPRESSED = ("npy", "npz", "safetensors", "hdf5", "torch_files")
 def write(representation: Any, path: str | Path, *, key: str | None = None, drop_ids: bool = False) -> None:
     """Write a representation to a file, block by block, with its row ids.
 
-    The file appears when it is complete: a write that fails or is interrupted leaves nothing behind, and an older
-    file as it was.
+    The file appears when it is complete: a failed or interrupted write leaves no new file, and does not change an
+    existing one.
 
     Parameters
     ----------
     representation : Representation or array
-        What to write; float16, float32 and float64 are kept, bfloat16 becomes float32.
+        The values to write; float16, float32 and float64 are kept, bfloat16 becomes float32.
     path : str or Path
         The suffix chooses the format: ``.npy``, ``.npz``, ``.safetensors``, ``.csv`` or ``.tsv`` (also ``.gz``),
         ``.parquet``, ``.h5``, ``.h5ad``, ``.zarr`` or ``.pt``. ``file::key`` names the key as well.
     key : str, optional
-        What to call the values: an array or tensor (``values`` by default), an obsm entry (``X_isorep``), or what
-        the columns of a table start with (``feature_``).
+        Name of the values: an array or tensor (default: ``values``), an obsm entry (``X_isorep``), or the prefix of
+        a table's columns (``feature_``).
     drop_ids : bool
-        Leave the ids out. Without it, text ids are refused for npy, safetensors and torch files, which cannot hold
+        Leave the ids out. Otherwise text ids are refused for npy, safetensors and torch files, which cannot hold
         them; an npy file holds no ids at all, and integer ones are left out.
 
     Examples

@@ -1,20 +1,20 @@
-r"""Random axes (Haar rotations): would any other basis of the latents score as high?
+r"""Random axes (Haar rotations): a null for scores that claim aligned axes.
 
-Shuffled rows ask whether latents know the factors. Scores that claim aligned axes have a second chance level: all of
-the information, in arbitrary axes. The active continuous latents are whitened symmetrically (ZCA of their correlation
-matrix, which moves axes least), scored, turned by rotations drawn uniformly, and scored again: with :math:`X=U S V'`
-the standardised latents, these are :math:`UV'` and :math:`UQV'` (times :math:`\sqrt n`), Q uniform in the orthogonal
-group. Discrete latents stay as they are. Of whitened latents that are a random rotation of others, every p-value is
-uniform.
+Shuffled rows test whether latents inform about the factors. Scores that claim aligned axes have a second chance level:
+the same information in arbitrary axes. The active continuous latents are whitened symmetrically (ZCA of their
+correlation matrix, which moves axes least), scored, rotated uniformly at random, and scored again: with
+:math:`X=U S V'` the standardised latents, these are :math:`UV'` and :math:`UQV'` (times :math:`\sqrt n`), Q uniform in
+the orthogonal group. Discrete latents do not change. For whitened latents that are a random rotation of others, every
+p-value is uniform.
 
-Whether one factor is alone in one latent is asked in the same way: :func:`axes_p_values`. Here discrete latents of
-numbers are turned, too, because rounded latents may be turned ones; afterwards as many rows have each value as before.
+Whether one factor is alone in one latent is tested in the same way: :func:`axes_p_values`. There numeric discrete
+latents are rotated too, because rounded latents may be rotated ones; the frequency of each value is then restored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -29,28 +29,31 @@ from .infomec import active_latents
 from .splits import recoded
 
 METHOD = "random axes"
+_PLANE = 45 / 20  # degrees within which random axes of two latents come in one of twenty draws
 RANK = 1e-5
 """Directions of the standardised latents with less of the largest spread are rounding."""
 NOTABLE = 0.05
-"""A cell links a factor and a latent if it holds more of what either has to do with the others."""
+"""A cell links a factor and a latent if it exceeds this share of the information in its row and column."""
 
 
 @dataclass(frozen=True, eq=False)
 class Axes:
     """The null of every aligned score under random axes, and for each factor by name the p-value of its own latent.
 
-    A factor has none where the latent that knows most about it holds text, or is the only one.
+    A factor has none where the latent that knows most about it holds text, or is the only one. ``planes`` says of
+    factors in two latents by what angle these can be told from random ones.
     """
 
     nulls: dict[str, Null]
     p_values: dict[str, float]
     notes: list[str]
+    planes: dict[str, str] = field(default_factory=dict)
 
 
 class Basis:
-    """Latents in whitened axes, to be turned: continuous ones that are active; active discrete ones stay beside.
+    """Latents in whitened axes, to be rotated: active continuous ones; active discrete ones are kept unchanged.
 
-    With ``codes`` discrete ones of numbers are turned as well, and given their values again by rank.
+    With ``codes`` numeric discrete ones are rotated as well, and get their values again by rank.
     """
 
     def __init__(self, latents: Columns, active: Array, codes: bool = False) -> None:
@@ -59,6 +62,7 @@ class Basis:
             index for index, column in enumerate(self._latents) if not (column.text if codes else column.discrete)
         ]
         self.rank = 0
+        self.names = tuple(self._latents.names[index] for index in self._turned)
         if self._turned:
             values = np.column_stack([drawn_in(self._latents[index].values) for index in self._turned])
             left, sizes, right = np.linalg.svd(standardised(values), full_matrices=False)
@@ -99,7 +103,7 @@ class Basis:
 
 
 def steps(families: Iterable[str], n: int) -> int:
-    """How many measurements :func:`random_axes` takes."""
+    """The number of measurements of :func:`random_axes`."""
     return sum(1 + FAMILIES[name].shuffles(n) for name in _asked(families))
 
 
@@ -110,15 +114,17 @@ def random_axes(
     active = active_latents(task.pair.latents, task.threshold)
     nulls: dict[str, Null] = {}
     p_values: dict[str, float] = {}
+    planes: dict[str, str] = {}
     asked = [name for name in _asked(families) if name in rows]
     notes = []
     if asked and Basis(task.pair.latents, active).rank < 2:
-        notes = ["scores have no random axes: fewer than two continuous latents are active"]
+        notes = ["no random-axes null: fewer than two continuous latents are active"]
     for place, name in enumerate(asked):
         family = FAMILIES[name]
         part = task.pair.take(rows[name])
         if name == "infomec" and levels is not None:
-            p_values |= _by_code(task, part, active, levels, family.shuffles(n), known_entropies(task, rows[name]))
+            known = known_entropies(task, rows[name])
+            p_values |= _by_code(task, part, active, levels, family.shuffles(n), known, planes)
         basis = Basis(part.latents, active)
         if basis.rank < 2:
             continue
@@ -134,21 +140,21 @@ def random_axes(
         if name == "infomec" and levels is not None:
             for each in found:
                 each.values["infom"] = levels.infom(each.record)
-            p_values |= _by_factor(same, part, active, levels, seeds, [each.record.nmi for each in found])
+            p_values |= _by_factor(same, part, active, levels, seeds, [each.record.nmi for each in found], planes)
         for score in family.outputs:
             if score in ALIGNED:
                 observed, *draws = [each.values[score] for each in found]
                 nulls[score] = null_of(draws, observed, higher_is_closer=True, method=METHOD)
-    return Axes(nulls, p_values, notes)
+    return Axes(nulls, p_values, notes, planes)
 
 
 def axes_p_values(*kinds: Array) -> Array:
-    r"""For each factor, whether it is alone in a latent of its own more than in random axes.
+    r"""P-value of each factor for having a latent of its own, against random axes.
 
     Each kind is a statistic, tables by factors: :func:`alone` of information, or of squared correlations. The first
     table is that of the latents, the others those of random axes. A factor's p-value is the larger of two: its own,
     from the better rank of all kinds, and one for all factors together, from the better rank of their standardised
-    statistics' means and maxima; of equal ranks the mean of all decides. In arbitrary axes *any* factor is below 0.05
+    statistics' means and maxima; ties are broken by the mean of all. In arbitrary axes *any* factor is below 0.05
     in at most one of twenty cases.
     """
     own, together = [], []
@@ -166,7 +172,7 @@ def alone(table: Array, least: Array | float = 0.0) -> Array:
 
     .. math:: \max_j\,N_{ij}^2\Big/\Bigl(\sum_kN_{ik}+c_i\Bigr)\Bigl(\sum_kN_{kj}+c_i\Bigr)
 
-    with c the level of chance, without which latents that know next to nothing have large shares.
+    with c the chance level, without which nearly uninformative latents have large shares.
     """
     best = table.argmax(axis=1)
     cells = table[np.arange(len(table)), best]
@@ -186,19 +192,25 @@ def _first(ranks: Array) -> float:
 
 
 def _by_factor(
-    task: Task, part: Pair, active: Array, levels: Levels, seeds: Sequence[Sequence[int] | None], tables: list[Array]
+    task: Task,
+    part: Pair,
+    active: Array,
+    levels: Levels,
+    seeds: Sequence[Sequence[int] | None],
+    tables: list[Array],
+    planes: dict[str, str],
 ) -> dict[str, float]:
-    """The p-value of each factor that is known above chance and best by a continuous latent.
+    """The p-value of each factor with information above chance whose best latent is continuous.
 
-    Latents and factors that have little to do with the others are asked about once more among themselves: two factors
-    that are turned in a plane are far from random axes of many latents.
+    Latents and factors that share little information with the others are tested once more among themselves: two factors
+    that are rotated in a plane are far from random axes of many latents.
     """
     informed = np.where(levels.significant & active, levels.nmi, 0.0)
     factors = np.flatnonzero(informed.max(axis=1) > 0)
     if not len(factors):
         return {}
     whole, sources = Basis(part.latents, active), part.factors.only(factors)
-    found = _compared(sources, whole, seeds, [each[factors] for each in tables], levels.least[factors])
+    found = _compared(sources, whole, seeds, [each[factors] for each in tables], levels.least[factors], planes)
     p_values = dict(zip(factors.tolist(), found.tolist(), strict=True))
     continuous = np.array([not column.discrete for column in part.latents])
     for mine, theirs in _linked(informed):
@@ -212,14 +224,16 @@ def _by_factor(
         others = [None, *((task.seed, len(FAMILIES), int(latents[0]), draw) for draw in range(len(tables) - 1))]
         tasks = [partial(_turned, same, sources, basis, seed) for seed in others]
         some = [each.record.nmi for each in outcomes_of(FAMILIES["infomec"], task, tasks, lambda: None) if each]
-        found = _compared(sources, basis, others, some, levels.least[mine])
+        found = _compared(sources, basis, others, some, levels.least[mine], planes)
         for index, p in zip(mine.tolist(), found.tolist(), strict=True):
             p_values[index] = max(p_values[index], p)
     best = informed.argmax(axis=1)
     return {part.factors.names[i]: p for i, p in p_values.items() if continuous[best[i]]}
 
 
-def _by_code(task: Task, part: Pair, active: Array, levels: Levels, n: int, known: Array) -> dict[str, float]:
+def _by_code(
+    task: Task, part: Pair, active: Array, levels: Levels, n: int, known: Array, planes: dict[str, str]
+) -> dict[str, float]:
     """The p-value of each factor that is known above chance and best by a discrete latent of numbers."""
     informed = np.where(levels.significant & active, levels.nmi, 0.0)
     numbers = np.array([not column.text for column in part.latents]) & active
@@ -240,7 +254,7 @@ def _by_code(task: Task, part: Pair, active: Array, levels: Levels, n: int, know
         seeds = [None, *((task.seed, 1 + len(FAMILIES), int(latents[0]), draw) for draw in range(n))]
         tasks = [partial(_turned, same, sources, basis, seed) for seed in seeds]
         some = [each.record.nmi for each in outcomes_of(FAMILIES["infomec"], task, tasks, lambda: None) if each]
-        for index, p in zip(mine, _compared(sources, basis, seeds, some, levels.least[mine]), strict=True):
+        for index, p in zip(mine, _compared(sources, basis, seeds, some, levels.least[mine], planes), strict=True):
             if wanted[index]:
                 name = part.factors.names[index]
                 p_values[name] = max(p_values.get(name, 0.0), float(p))
@@ -248,16 +262,44 @@ def _by_code(task: Task, part: Pair, active: Array, levels: Levels, n: int, know
 
 
 def _compared(
-    factors: Columns, basis: Basis, seeds: Sequence[Sequence[int] | None], tables: Sequence[Array], least: Array
+    factors: Columns,
+    basis: Basis,
+    seeds: Sequence[Sequence[int] | None],
+    tables: Sequence[Array],
+    least: Array,
+    planes: dict[str, str],
 ) -> Array:
     explained = basis.explained(factors, map(basis.turn, seeds))
+    if basis.rank == 2:
+        planes |= dict.fromkeys(factors.names, _resolution(basis.names, explained[0], factors.n))
     return axes_p_values(
         np.array([alone(table, least) for table in tables]), np.array([alone(table) for table in explained])
     )
 
 
+def _resolution(names: Sequence[str], explained: Array, n: int) -> str:
+    r"""What can be told from random axes in a plane.
+
+    Bases of a plane differ by one angle within 45 degrees, so that random ones come within 2.25 degrees in one of
+    twenty draws. Latents of squared correlation :math:`R^2` with two factors, the rest noise, leave that angle a
+    variance of :math:`(1-R^2)/2nR^2`. A single factor leaves twice as much, and :math:`1/4n` from whitening, which
+    turns its latent by half of the correlation with the other.
+    """
+    r2 = float(np.clip(explained.max(axis=1).mean(), 1e-3, 1 - 1e-6))
+    variance = (1 - r2) / (2 * n * r2) if len(explained) > 1 else (1 - r2) / (n * r2) + 1 / (4 * n)
+    within = 2 * np.degrees(np.sqrt(variance))
+    needed = int(np.ceil(n * (within / _PLANE) ** 2))
+    more = f", and about {needed} rows would determine it to ±{_PLANE:.2g}" if needed > n else ""
+    named = " and ".join(names) if len(names) == 2 else f"{len(names)} latents"  # copies of others span no more
+    return (
+        f"{named} span a plane, where random axes come within {_PLANE:.2g} degrees of any others in one of "
+        f"twenty draws: only a smaller angle can be told from chance. {n} rows determine it to about "
+        f"±{within:.2g} degrees{more}"
+    )
+
+
 def _linked(informed: Array) -> list[tuple[Array, Array]]:
-    """Factors and latents that have to do with each other, and little with the rest."""
+    """Blocks of factors and latents that share information with each other, and little with the rest."""
     known, knows = informed.sum(axis=1, keepdims=True), informed.sum(axis=0, keepdims=True)
     cells = (informed > NOTABLE * known) | (informed > NOTABLE * knows)
     height = len(informed)

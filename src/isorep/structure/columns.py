@@ -20,9 +20,9 @@ from ..resampling import group_codes
 from ..rows import refuse_non_finite
 
 MOST_VALUES = 64
-"""Floating-point columns with at most so many distinct values may be discrete."""
+"""Largest number of distinct values of a floating-point column that may be discrete."""
 ROWS_A_VALUE = 10
-"""And must have at least so many rows for each of them, or two values in all; of latents they must be whole numbers."""
+"""Fewest rows per distinct value of such a column, unless it has two values; latents must also be whole numbers."""
 OUTLYING, FEW_ROWS = 10, 0.01
 """Entries so many interquartile ranges beyond the quartiles are outliers, if in fewer than this share of rows."""
 LARGEST = 1e120
@@ -42,7 +42,7 @@ class Column:
 
     @property
     def text(self) -> bool:
-        """Whether the order of the values means nothing."""
+        """Whether the values are labels, whose order has no meaning."""
         return self.labels is not None
 
     @cached_property
@@ -52,15 +52,15 @@ class Column:
 
     @cached_property
     def constant(self) -> bool:
-        """Whether all rows are alike."""
+        """Whether all rows are equal."""
         return bool(np.all(self.values == self.values[0]))
 
     def take(self, rows: Array) -> Column:
-        """Some rows; what kind of column it is does not change."""
+        """Some rows; the kind of the column does not change."""
         return Column(self.name, self.values[rows], self.discrete, self.why, self.labels)
 
     def to_dict(self) -> dict[str, Any]:
-        """What kind of column it is."""
+        """The kind of the column."""
         distinct = len(np.unique(self.values))
         return {"name": self.name, "discrete": self.discrete, "why": self.why, "distinct": distinct}
 
@@ -110,12 +110,12 @@ class Columns:
 
 
 def as_columns(data: Any, role: str, discrete: Any = None) -> Columns:
-    """Take columns from an array, a data frame, a mapping, a Representation or a file, and tell their kinds.
+    """Read columns from an array, a data frame, a mapping, a Representation or a file, and determine their kinds.
 
     Text, booleans and whole numbers are discrete, the last unless more than half of the rows differ; floating-point
-    numbers are if they have at most 64 distinct values with 10 rows each on average, or only two. Such latents must be
-    whole numbers besides: a grid of factors that is turned has few distinct values, too. ``discrete`` overrules this:
-    True or False for all, one flag a column, or the names of the discrete ones.
+    numbers are if they have at most 64 distinct values with 10 rows each on average, or only two. Such latents must
+    also be whole numbers: a rotated grid of factors has few distinct values, too. ``discrete`` overrides this: True or
+    False for all, one flag per column, or the names of the discrete ones.
     """
     if isinstance(data, Columns):
         return data if discrete is None else _told(data, discrete, role)
@@ -196,7 +196,7 @@ def _unique(titles: Sequence[str], columns: Iterable[Array], role: str) -> dict[
 def _column(title: str, given: Array, where: str, role: str) -> Column:
     called, values = f"column {title!r} of {where}", np.asarray(given)
     if values.ndim != 1:
-        raise InputError(f"{called} has shape {values.shape} where one entry a row is needed")
+        raise InputError(f"{called} has shape {values.shape} where one entry per row is needed")
     if values.dtype.kind in "cmMV":
         raise InputError(f"{called} holds {values.dtype}, neither numbers nor labels")
     if values.dtype.kind == "O":
@@ -265,7 +265,7 @@ def _kind(values: Array, role: str) -> tuple[bool, str]:
 
 
 def _told(columns: Columns, discrete: Any, role: str) -> Columns:
-    """The same columns with the kinds that the caller says."""
+    """The same columns with the kinds given by the caller."""
     flags = _flags(columns, discrete, role)
     told = []
     for column, flag in zip(columns, flags, strict=True):
@@ -297,7 +297,7 @@ def _flags(columns: Columns, discrete: Any, role: str) -> list[bool]:
 def moments_of(x: Array) -> tuple[Array, Array]:
     """Means and standard deviations of columns; of constant ones their value, exactly, and 1.
 
-    The mean of equal numbers may round. A spread of 1e-17 would then blow up rows whose entry is another one.
+    The mean of equal numbers may round. A spread of 1e-17 would then inflate rows with a different entry.
     """
     constant = x.min(axis=0) == x.max(axis=0)
     mean = np.where(constant, x[0], x.mean(axis=0))
@@ -321,7 +321,7 @@ def drawn_in(values: Array) -> Array:
 
 
 def mean_of(values: Mapping[str, float], otherwise: float = 0.0) -> float:
-    """The mean over factors or latents, and what stands for it where none is left."""
+    """The mean over factors or latents, or ``otherwise`` where there are none."""
     return float(np.mean(list(values.values()))) if values else otherwise
 
 
@@ -412,7 +412,7 @@ def _joined(a: Columns, b: Columns) -> tuple[Columns, Columns, Array | None, int
 
 
 def _share_ids(left: Array | None, right: Array | None) -> bool:
-    """Whether rows can be joined; an index that only counts names nothing, unless the other one shuffles it."""
+    """Whether rows can be joined; a running index is no id, unless the other side has it in another order."""
     if left is None or right is None:
         return False
     counting = _counts(left) + _counts(right)
@@ -422,5 +422,5 @@ def _share_ids(left: Array | None, right: Array | None) -> bool:
 
 
 def _counts(index: Array) -> bool:
-    """Whether an index only counts the rows."""
+    """Whether an index is the row number."""
     return index.dtype.kind in "iu" and bool(np.array_equal(index, np.arange(len(index))))

@@ -1,7 +1,7 @@
-r"""DCI: disentanglement, completeness and informativeness (Eastwood and Williams 2018) from how models use latents.
+r"""DCI: disentanglement, completeness and informativeness (Eastwood and Williams 2018), from feature importances.
 
 Gradient boosting grows depth-3 trees with the importance of every column, as scikit-learn's classic one does. Columns
-are cut into bins, and all trees of a stage (one a class) grow together: the sums of every bin, node and class are one
+are cut into bins, and all trees of a stage (one per class) grow together: the sums of every bin, node and class are one
 sparse product. A split is the one that lowers the squared error of the residuals most, and its importance is by how
 much; leaves take one Newton step.
 """
@@ -33,8 +33,8 @@ _TINY = 1e-11  # what public code adds before it takes logarithms
 class DCI(Record):
     """The result of :func:`dci`; higher is better, 1 is best.
 
-    ``importances`` is latents by factors, each column summing to 1; ``informativeness`` is on rows that models have not
-    seen, ``informativeness_train`` on those they learnt from.
+    ``importances`` is latents by factors, each column summing to 1; ``informativeness`` is that on held-out rows,
+    ``informativeness_train`` that on training rows.
     """
 
     disentanglement: float
@@ -58,7 +58,7 @@ def dci(
     discrete_latents: Any = None,
     random_state: int = 0,
 ) -> DCI:
-    r"""Does each latent serve one factor, is each factor served by one latent, and how well is it predicted?
+    r"""DCI: disentanglement, completeness and informativeness of latents with respect to known factors.
 
     A model predicts each factor from all latents; :math:`R_{ji}` is the importance of latent j to factor i. With
     entropies to the base of the number of entries,
@@ -68,22 +68,22 @@ def dci(
         C=\sum_i\frac{\sum_jR_{ji}}{\sum R}\,\bigl(1-H(R_{\cdot i}/\textstyle\sum_jR_{ji})\bigr),
 
     and informativeness is the mean held-out accuracy (discrete factors) or R², at least 0 (continuous ones). Constant
-    factors are left out. With one factor D is 1, with one latent C is 1; where no latent is of any use, both are 0.
+    factors are left out. With one factor D is 1, with one latent C is 1; if no latent has any importance, both are 0.
 
     Parameters
     ----------
     factors, latents : arrays, data frames, mappings of columns, Representations or paths
         The same rows.
     importance : {"binned", "trees", "lasso"}
-        Boosted trees on latents cut into 64 bins; scikit-learn's gradient boosting, which disentanglement_lib uses and
-        which takes about ten times as long; or the absolute coefficients of a lasso on standardised latents.
+        Source of importances: boosted trees on latents cut into 64 bins (default); scikit-learn's gradient boosting,
+        which disentanglement_lib uses and which takes about ten times as long; or the absolute coefficients of a lasso
+        on standardised latents.
     test : (factors, latents), optional
-        Other rows to be judged on; by default a random fifth is held out.
+        Test rows; default: a random fifth is held out.
     rows : int or None
-        Look at no more rows, of which a fifth is held out; None for all. Rows to be judged on that are given, and those
-        to learn from then, are all looked at.
+        Largest number of rows to use, of which a fifth is held out; None for all. Ignored if ``test`` is given.
     groups : (n,) array, optional
-        Rows that belong together are held out together.
+        Group per row; rows of a group are held out together.
     discrete_factors, discrete_latents
         As for :func:`infomec`.
     random_state : int
@@ -197,7 +197,7 @@ def _lasso_coefficients(x: Array, targets: Array) -> Array:
             continue
         alphas = most * np.geomspace(1, 1e-3, 15)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # paths of nearly dependent latents stop early, near enough
+            warnings.simplefilter("ignore")  # paths of nearly dependent latents stop early, close to the optimum
             _, paths, _ = lasso_path(x[learn], target[learn], alphas=alphas)
             errors = ((target[judged, None] - x[judged] @ paths) ** 2).sum(axis=0)
             best = alphas[int(errors.argmin())]
@@ -274,7 +274,7 @@ class BoostedTrees:
         return np.asarray(self.classes[raw.argmax(axis=1)])
 
     def _begin(self, y: Array) -> tuple[Array, Array]:
-        """Targets, one column a tree of a stage, and the predictions that the first stage improves."""
+        """Targets, one column per tree of a stage, and the initial predictions."""
         if not self.classify:
             self.centre, self.spread = (each[0] for each in moments_of(y[:, None].astype(np.float64)))
             self.start = np.zeros(1)

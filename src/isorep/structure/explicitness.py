@@ -1,6 +1,6 @@
-r"""Explicitness (Ridgeway and Mozer 2018): can every label of a factor be told linearly from all latents?
+r"""Explicitness (Ridgeway and Mozer 2018): linear separability of every label of a factor, from all latents.
 
-Multinomial logistic regression by L-BFGS: without a penalty as InfoE asks for, or with one.
+Multinomial logistic regression by L-BFGS: without a penalty, for InfoE, or with one.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def explicitness(
 ) -> Explicitness:
     """Mean area under the ROC curve of a logistic regression from all latents, over labels and factors.
 
-    Latents are standardised and the regression has scikit-learn's default penalty. A continuous factor stands with two
-    labels, above its median or not. Constant factors are left out, and labels that are missing among the judged rows.
+    Latents are standardised and the regression has scikit-learn's default penalty. A continuous factor is split into
+    two labels at its median. Constant factors are left out, as are labels that are missing among the test rows.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def measure_explicitness(train: Pair, test: Pair) -> Explicitness:
 
 
 def _auroc(scores: Array, labels: Array, classes: Array) -> float:
-    """Mean over labels of the chance that a row with it scores above one without; 0.5 where none can be judged."""
+    """Mean over labels of the probability that a row with it scores above one without; 0.5 where undefined."""
     areas = []
     for column, label in zip(scores.T, classes, strict=True):
         mine = labels == label
@@ -94,7 +94,7 @@ def _auroc(scores: Array, labels: Array, classes: Array) -> float:
 
 
 _ITERATIONS = 1000
-_NOTHING_LEFT = 1e-6  # nats: classes that can be told apart without error have no finite optimum
+_NOTHING_LEFT = 1e-6  # nats: classes that can be separated without error have no finite optimum
 
 
 def design(latents: Columns) -> Any:
@@ -121,7 +121,7 @@ class Logistic:
         self.strength, self.balanced, self.tolerance = strength, balanced, tolerance
 
     def fit(self, x: Any, codes: Array, start: Array | None = None) -> Logistic:
-        """Minimise the mean log-loss, with balanced classes weighted to count alike."""
+        """Minimise the mean log-loss, with equal total weight per class if ``balanced``."""
         self.classes, labels = np.unique(codes, return_inverse=True)
         n, k = x.shape[0], len(self.classes)
         counts = np.bincount(labels)

@@ -1,10 +1,8 @@
-r"""Families of scores that ``score_factors`` knows: how each is measured once, and again on other rows.
-
-How far a score would move on other rows, and what it is where latents and factors have nothing in common.
+r"""Families of scores for ``score_factors``: measurement, intervals and chance levels.
 
 Intervals come from random halves of the rows, or of the groups. The bootstrap draws rows twice, and a row that is its
-own nearest neighbour ruins every estimate from neighbours; halves hold no row twice. They are compared with their own
-mean, so that a bias which depends on the number of rows drops out. Rows that are held out stay so in every half.
+own nearest neighbour biases every neighbour estimate; halves contain no row twice. They are compared with their own
+mean, so that a bias which depends on the number of rows drops out. Held-out rows stay held out in every half.
 Scores from binned information leave out one block of rows at a time instead: their bias changes too much in a half.
 So do cross-validated scores of fewer than 40 groups, because half of those are too few to learn from; folds stay.
 
@@ -25,7 +23,8 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array
 from ..resampling import Interval, Null, Shuffles, assign_blocks, jackknife_se, null_of, t_interval
-from ..rows import Crew, blocks
+from ..rows import blocks
+from ..threads import Crew
 from .columns import Columns, Pair
 from .dci import measure_dci
 from .explicitness import measure_explicitness
@@ -51,11 +50,11 @@ from .splits import (
 )
 
 NULL_ROWS = 10_000
-"""Chance levels and p-values look at so many random rows at most."""
+"""Largest number of random rows for chance levels and p-values."""
 FEW_SHUFFLES = 20
-"""Slow families are measured on so many shuffles, unless many more are asked for."""
+"""Number of shuffles for slow families, unless many more are requested."""
 ALPHA = 0.05
-"""What counts as above chance: as much in at most this share of shuffles, or of random axes."""
+"""Significance level: the share of shuffles, or of random axes, that may reach the observed value."""
 _ROUGH = 1e-4  # tolerance of regressions that are repeated: far below how much replicates differ
 
 
@@ -63,9 +62,9 @@ _ROUGH = 1e-4  # tolerance of regressions that are repeated: far below how much 
 class Task:
     """What is measured: columns, groups, and the settings that families share.
 
-    ``held`` says which rows are held out, and ``fold_of`` in which fold, where that was decided before; ``starts`` are
-    kept between calls. ``counted`` latents are those that InfoM looks at, ``known`` the factors' entropies; where only
-    axes are asked about, ``explicit`` regressions from all latents are left out.
+    ``held`` marks the held-out rows and ``fold_of`` their folds, where decided before; ``starts`` are kept between
+    calls. ``counted`` latents are those that InfoM uses, ``known`` the factors' entropies; where only axes are tested,
+    ``explicit`` regressions from all latents are left out.
     """
 
     pair: Pair
@@ -91,7 +90,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a family gives: values by name, and the complete record."""
+    """Result of a family: values by name, and the complete record."""
 
     values: dict[str, float]
     record: Any
@@ -101,10 +100,11 @@ class Outcome:
 class Family:
     """A family of scores.
 
-    ``rows`` is the most that it looks at, ``null_rows`` the most that are shuffled; ``splits`` ones hold a fifth out,
-    and ``slow`` ones are measured again less often. Intervals of ``blocks`` ones leave out blocks of rows: plug-in
-    estimates of information are so biased that half of the rows say little about the spread of all. ``folds`` ones are
-    cross-validated, and leave out groups, each row in its fold, where half of the groups are too few to learn from.
+    ``rows`` is the largest number of rows it uses, ``null_rows`` the largest number that is shuffled. Families with
+    ``splits`` hold out a fifth; ``slow`` ones are repeated less often. Those with ``blocks`` get intervals by leaving
+    out blocks of rows, because plug-in estimates of information are too biased in half of the rows. Those with
+    ``folds`` are cross-validated, and leave out groups, each row in its fold, where half of the groups are too few to
+    learn from.
     """
 
     outputs: tuple[str, ...]
@@ -121,11 +121,11 @@ class Family:
         return self.blocks or (self.folds and few_for_halves(groups))
 
     def halves(self, n: int) -> int:
-        """How many halves are measured where n are asked for."""
+        """The number of halves measured if n are requested."""
         return -(-n // 2) if self.slow else n
 
     def shuffles(self, n: int) -> int:
-        """How many shuffles are measured where n are asked for."""
+        """The number of shuffles measured if n are requested."""
         return min(n, max(FEW_SHUFFLES, n // 5)) if self.slow else n
 
 
@@ -195,7 +195,7 @@ def _modularity(task: Task, again: bool) -> Outcome:
 
 
 def roles(task: Task, rows: int | None) -> tuple[Pair, Array]:
-    """The rows that a family which holds rows out looks at, and which of them are held out."""
+    """The rows used by a family that holds out rows, and which of them are held out."""
     if task.held is not None:
         return task.pair, task.held
     rng = np.random.default_rng(task.seed)
@@ -225,27 +225,27 @@ OUTPUTS = {name: family for family, each in FAMILIES.items() for name in each.ou
 """The family of every score."""
 
 SCORES = {
-    "infom": ("InfoM", "each latent that informs about any factor above chance informs about one"),
-    "infoe": ("InfoE", "all latents together determine the factors linearly; blind to how they are mixed"),
+    "infom": ("InfoM", "each latent that informs about any factor above chance informs about one only"),
+    "infoe": ("InfoE", "all latents together determine the factors linearly; insensitive to mixing"),
     "infoc": ("InfoC", "each factor is in one latent; lowered by duplicates"),
-    "dci_disentanglement": ("DCI disentanglement", "boosted trees use each latent for one factor"),
-    "dci_completeness": ("DCI completeness", "boosted trees use one latent for each factor"),
-    "dci_informativeness": ("DCI informativeness", "how well boosted trees predict unseen rows"),
-    "mig": ("MIG", "the best latent of a factor is ahead of the second, in bins; a duplicate brings it to 0"),
-    "sap": ("SAP", "the same gap for a linear classifier on one latent at a time"),
-    "modularity": ("modularity", "each latent informs about one factor, in bins; latents of noise count"),
+    "dci_disentanglement": ("DCI disentanglement", "boosted trees use each latent for one factor only"),
+    "dci_completeness": ("DCI completeness", "boosted trees use one latent only for each factor"),
+    "dci_informativeness": ("DCI informativeness", "accuracy or R² of boosted trees on held-out rows"),
+    "mig": ("MIG", "gap between the two most informative latents of a factor, binned; 0 with duplicates"),
+    "sap": ("SAP", "gap between the two best linear classifiers on single latents"),
+    "modularity": ("modularity", "each latent informs about one factor only, binned; noise latents count"),
     "explicitness": ("explicitness", "AUROC of a logistic regression from all latents; chance is 0.5"),
-    "mcc": ("MCC", "correlation of factors with latents matched one to one, in sample"),
-    "mcc_held_out": ("MCC, held out", "the same with matching and signs chosen on other rows"),
-    "mcc_spearman": ("MCC of ranks", "the same of ranks: blind to monotone curves"),
-    "linear_r2": ("linear R²", "share of the factors that a linear map of all latents explains on unseen rows"),
-    "kernel_r2": ("kernel R²", "the same for a smooth map"),
+    "mcc": ("MCC", "correlation of factors with latents matched one to one, in-sample"),
+    "mcc_held_out": ("MCC, held out", "MCC with matching and signs chosen on other rows"),
+    "mcc_spearman": ("MCC of ranks", "MCC of ranks; invariant to monotone transforms"),
+    "linear_r2": ("linear R²", "share of the factors' variance that a linear map explains on held-out rows"),
+    "kernel_r2": ("kernel R²", "the same for a smooth map (kernel ridge regression)"),
     "sis": ("SIS", "each inferred slot determines one true slot and no other"),
 }
-"""The name of every score, and what it asks."""
+"""The name and a short description of every score."""
 
 ALIGNED = ("infom", "infoc", *_DCI[:2], "mig", "sap", "modularity", "mcc", "mcc_held_out", "mcc_spearman")
-"""Scores that claim something about the latents' axes, and change when they are turned."""
+"""Scores that claim aligned axes, and change under rotation of the latents."""
 
 LEAST = {"mcc_held_out": -1.0, "sis": -1.0}
 """Scores that may be negative; the others run from 0 to 1."""
@@ -257,7 +257,7 @@ Make = Callable[[], Task]
 def intervals(
     task: Task, outcomes: dict[str, Outcome], n: int, rng: np.random.Generator, tick: Tick
 ) -> dict[str, Interval]:
-    """The interval of every score that can have one, from halves or blocks of the rows that its family looked at."""
+    """The interval of every score that can have one, from halves or blocks of its family's rows."""
     spans: dict[str, Interval] = {}
     for name, whole in outcomes.items():
         family = FAMILIES[name]
@@ -272,7 +272,7 @@ def intervals(
 
 
 def _by_blocks(family: Family, whole: Outcome, task: Task, rng: np.random.Generator, tick: Tick) -> dict[str, Interval]:
-    """Intervals from leaving out one block of rows at a time; none where a block cannot be spared."""
+    """Intervals from leaving out one block of rows at a time; none where too few rows would remain."""
     block_of = assign_blocks(task.pair.n, task.groups, rng)
     sizes = np.bincount(block_of)
     fold_of = task.folds(task.pair, task.groups) if family.folds else None
@@ -300,7 +300,7 @@ def _by_halves(
 
 
 def interval_steps(task: Task, families: Sequence[str], n: int) -> int:
-    """How many measurements :func:`intervals` takes."""
+    """The number of measurements of :func:`intervals`."""
     blocks = int(assign_blocks(task.pair.n, task.groups, np.random.default_rng(0)).max()) + 1
     each = [FAMILIES[name] for name in families]
     return sum(blocks if family.leaves_out_blocks(task.groups) else family.halves(n) for family in each)
@@ -308,9 +308,9 @@ def interval_steps(task: Task, families: Sequence[str], n: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Chances:
-    """The null of every score, the rows that it looked at, and what a reader should know.
+    """The null of every score, its rows, and notes.
 
-    ``levels`` says which information is above chance, where InfoMEC was measured on enough shuffles.
+    ``levels`` marks the information above chance, where InfoMEC was measured on enough shuffles.
     """
 
     nulls: dict[str, Null]
@@ -323,7 +323,7 @@ class Chances:
 class Levels:
     """Which information is above chance.
 
-    ``least`` is, for each factor, what the best of all latents exceeds in at most 5 % of pairings, the real one among
+    ``least`` is, for each factor, the level that the best latent exceeds in at most 5% of pairings, the real one among
     them; ``nmi`` the information of the rows that were shuffled; ``explicitness`` the p-value of each factor's.
     """
 
@@ -337,7 +337,7 @@ class Levels:
         return self.above(self.nmi)
 
     def above(self, nmi: Array) -> Array:
-        """Which cells of a table of as many rows are above chance."""
+        """Which cells of a table from as many rows are above chance."""
         return np.asarray(nmi > self.least[:, None])
 
     def infom(self, record: InfoMEC) -> float:
@@ -350,7 +350,7 @@ class Levels:
 
 
 def levels_of(records: Sequence[InfoMEC], distinct: float) -> Levels | None:
-    """From the real pairing, which is first, and shuffled ones; None where nothing could be above chance."""
+    """Levels from the real pairing, which is first, and shuffled ones; None with too few shuffles."""
     beyond = int(ALPHA * len(records) + 1e-9)
     if beyond < 1 or distinct * ALPHA < 1:
         return None
@@ -364,7 +364,7 @@ def levels_of(records: Sequence[InfoMEC], distinct: float) -> Levels | None:
 
 
 def chances(task: Task, families: Sequence[str], n: int, rng: np.random.Generator, tick: Tick) -> Chances:
-    """Every score on shuffled pairings of the rows that take part, beside the same rows in their real pairing."""
+    """Every score on shuffled pairings of the rows that take part, and on the same rows in their real pairing."""
     nulls: dict[str, Null] = {}
     looked: dict[str, Array] = {}
     levels: Levels | None = None
@@ -396,7 +396,7 @@ def chances(task: Task, families: Sequence[str], n: int, rng: np.random.Generato
             values = np.array([each.values[score] for each in draws])
             nulls[score] = null_of(values, value, higher_is_closer=True, distinct=some.distinct)
     notes = shuffles.notes(n)
-    notes += [f"chance and p of {', '.join(names)} are those of {rows} random rows" for rows, names in fewer.items()]
+    notes += [f"chance and p of {', '.join(names)} use {rows} random rows" for rows, names in fewer.items()]
     if without:
         notes.append(f"{', '.join(without)} have no chance level: too few rows can change places")
     return Chances(nulls, looked, notes, levels)
@@ -421,7 +421,7 @@ def _part(task: Task, rows: Array, fold_of: Array | None = None) -> Task:
 
 
 def outcomes_of(family: Family, task: Task, tasks: Sequence[Make], tick: Tick) -> Iterator[Outcome | None]:
-    """What a family gives in each task, one thread a core; None where rows are too few to hold any out.
+    """Outcomes of a family in each task, one thread per core; None where rows are too few to hold any out.
 
     Tasks are made when their turn comes: all at once they would hold as many copies of the rows.
     """

@@ -2,9 +2,9 @@ r"""InfoMEC (Hsu et al. 2023): modularity, explicitness and compactness from nor
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,13 +15,16 @@ from .columns import Columns, Pair, drawn_in, mean_of, paired
 from .explicitness import Logistic, design
 from .mutual_information import NEIGHBORS, information
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 THRESHOLDS = ("range/20", "range/8", "iqr/10")
-"""What a continuous latent's spread must exceed, as a share of the largest, to count as active."""
+"""Smallest spread of an active continuous latent, as a share of the largest."""
 
 
 @dataclass(frozen=True, eq=False)
 class InfoMEC(Record):
-    """The result of :func:`infomec`; all scores run to 1, and 0 is the worst of ``infom`` and ``infoc``.
+    """The result of :func:`infomec`; the best value of all scores is 1, the worst of ``infom`` and ``infoc`` 0.
 
     Attributes
     ----------
@@ -30,11 +33,11 @@ class InfoMEC(Record):
     nmi : (factors, latents) array
         I(factor; latent) / H(factor).
     active : (latents,) array of bool
-        The latents that modularity and compactness look at.
+        The latents that modularity and compactness use.
     modularity : dict of str to float
-        Of each active latent that informs about a factor.
+        Modularity of each active latent that informs about a factor.
     compactness, explicitness : dict of str to float
-        Of each factor that varies.
+        Score of each factor that varies.
     factors, latents : tuple of str
     caveats : tuple of str
     """
@@ -51,10 +54,33 @@ class InfoMEC(Record):
     latents: tuple[str, ...]
     caveats: tuple[str, ...] = ()
 
+    def plot_matrix(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """Normalised mutual information, factors by latents.
+
+        ``ax`` is where to draw, by default a new pyplot figure of one column (3.35 inches) or two ("double").
+
+        Examples
+        --------
+        >>> import numpy as np, isorep
+        >>> from matplotlib.figure import Figure
+        >>> Z = np.random.default_rng(0).uniform(size=(200, 2))
+        >>> axes = isorep.structure.infomec(Z, Z).plot_matrix(ax=Figure().subplots())
+        >>> axes.get_ylabel(), axes.get_xlabel()
+        ('factor', 'latent')
+        """
+        return plot_information(ax, self.nmi, self.factors, self.latents, width)
+
     def counting(self, latents: Collection[str]) -> InfoMEC:
-        """The same with a modularity of these latents alone."""
+        """The same with the modularity of these latents only."""
         modularity = {name: value for name, value in self.modularity.items() if name in latents}
         return replace(self, infom=mean_of(modularity), modularity=modularity)
+
+
+def plot_information(ax: Axes | None, nmi: Array, factors: Sequence[str], latents: Sequence[str], width: str) -> Axes:
+    """Normalised mutual information, factors by latents."""
+    from ..report.plots import matrix
+
+    return matrix(ax, nmi, factors, latents, "NMI", width=width, names=("factor", "latent"))
 
 
 def infomec(
@@ -67,7 +93,7 @@ def infomec(
     discrete_latents: Any = None,
     random_state: int = 0,
 ) -> InfoMEC:
-    r"""Modularity, explicitness and compactness of latents against known factors.
+    r"""InfoMEC: modularity, explicitness and compactness of latents with respect to known factors.
 
     With :math:`N_{ij}=I(s_i;z_j)/H(s_i)`, over the :math:`n_a` active latents and :math:`n_s` factors,
 
@@ -84,22 +110,22 @@ def infomec(
     Values where the formula divides zero by zero: a constant factor is left out of everything; an active latent that
     informs about no factor is left out of InfoM; a factor that no active latent informs about counts 0 in InfoC; with
     one factor every informative latent is modular (1), with one active latent every informed factor compact (1); where
-    nothing is left to average, the score is 0. Explicitness below 0 counts as 0.
+    there is nothing to average, the score is 0. Explicitness below 0 counts as 0.
 
     Parameters
     ----------
     factors, latents : arrays, data frames, mappings of columns, Representations or paths
         The same rows.
     threshold : {"range/20", "range/8", "iqr/10"}
-        Which continuous latents are active: those whose range (interquartile range) exceeds this share of the largest.
+        Rule for active continuous latents: their range (interquartile range) exceeds this share of the largest.
         A few outliers, more than ten interquartile ranges beyond the quartiles, do not count. Discrete latents are
         active if they vary at all.
     n_neighbors : int
-        Neighbours of the estimate of mutual information.
+        Number of neighbours in the estimate of mutual information.
     discrete_factors, discrete_latents : bool, sequence of bool or of names, optional
-        Which columns are discrete, where the rule errs.
+        Which columns are discrete; overrides the automatic rule.
     random_state : int
-        Seed of the tiny noise that parts equal values of continuous columns.
+        Seed of the tiny noise that breaks ties in continuous columns.
 
     References
     ----------
@@ -171,7 +197,7 @@ def measure_infomec(
 
 
 def active_latents(latents: Columns, threshold: str = "range/20") -> Array:
-    """Which latents vary enough to be looked at."""
+    """Which latents vary enough to be active."""
     kind, _, part = threshold.partition("/")
     spreads = np.array([_spread(column.values, kind) for column in latents])
     discrete = np.array([column.discrete for column in latents])
@@ -181,7 +207,7 @@ def active_latents(latents: Columns, threshold: str = "range/20") -> Array:
 
 
 def shares(table: Array) -> list[float | None]:
-    """For each row how far its largest entry dominates: 0 if all are alike, 1 if it is alone, None if all are 0."""
+    """For each row how far its largest entry dominates: 0 if all are equal, 1 if it is alone, None if all are 0."""
     n = table.shape[1]
     dominances: list[float | None] = []
     for row in table:
@@ -191,7 +217,7 @@ def shares(table: Array) -> list[float | None]:
 
 
 def constant_caveats(pair: Pair) -> tuple[str, ...]:
-    """Which factors say nothing."""
+    """A caveat on constant factors."""
     names = [factor.name for factor in pair.factors if factor.constant]
     return (f"constant factors were left out: {', '.join(names[:12])}",) if names else ()
 

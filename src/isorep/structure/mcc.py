@@ -1,4 +1,4 @@
-r"""MCC: correlations of latents matched one to one with factors, also where the matching was chosen on other rows."""
+r"""MCC: mean correlation of factors with latents matched one to one, in-sample and held out."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class MCC(Record):
     value : float
         Mean absolute correlation of the factors that vary, matched and measured on the same rows; 0 if none does.
     held_out : float
-        The same where matching, signs and map were chosen on other rows: near 0 by chance.
+        The same with matching, signs and map chosen on other rows; its chance level is near 0.
     matches : dict of str to str or None
-        The latent of each factor; None where latents are too few. After a map latents are called 0, 1, ...
+        The latent of each factor; None where latents are too few. After a map, latents are named 0, 1, ...
     correlations, held_out_correlations : dict of str to float
-        Of each factor with its latent; the first have signs.
+        Correlation of each factor with its latent; the first are signed.
     """
 
     value: float
@@ -58,27 +58,27 @@ def mcc(
     discrete_latents: Any = None,
     random_state: int = 0,
 ) -> MCC:
-    r"""Mean correlation coefficient of factors with latents matched one to one.
+    r"""Mean correlation coefficient (MCC) of factors with latents matched one to one.
 
     .. math:: \frac1{n_s}\max_\pi\sum_i|\operatorname{corr}(s_i,z_{\pi(i)})|
 
-    A factor that has no latent left counts 0, and one that is constant is left out. Of text the places of its labels in
-    alphabetical order are correlated, which means little for more than two labels.
+    A factor without a matched latent counts 0, and a constant factor is left out. Text is coded by alphabetical order,
+    so its correlation is not meaningful for more than two labels.
 
     Parameters
     ----------
     factors, latents : arrays, data frames, mappings of columns, Representations or paths
         The same rows; widths may differ.
     correlation : {"pearson", "spearman"}
-        Of values, or of ranks.
+        Correlation of values (default) or of ranks.
     after : {None, "linear", "ica"}
-        First map the latents: by least squares onto the factors, or to independent components.
+        Map the latents first: by least squares onto the factors, or to independent components. Default: no map.
     folds : int
-        For ``held_out``: matching, signs and map are chosen without a row's fold.
+        Number of folds for ``held_out``: matching, signs and map are chosen without a row's fold.
     groups : (n,) array, optional
-        Rows that belong together are held out together.
+        Group per row; rows of a group are held out together.
     discrete_factors, discrete_latents
-        As for :func:`infomec`; they change nothing but what is reported.
+        As for :func:`infomec`; they do not change the score.
     random_state : int
         Seed of the folds and of ICA.
 
@@ -122,9 +122,9 @@ def measure_mcc(
 
 
 def _held_out(pair: Pair, ranked: bool, after: str | None, fold_of: Array, random_state: int) -> Array:
-    """Correlations of factors with what other rows chose for them, over all rows at once.
+    """Correlations of factors with latents matched on other rows, over all rows at once.
 
-    Latents are ranked, or brought to one scale, over all rows, which uses no pairing; after a map, fold by fold.
+    Latents are ranked, or standardised, over all rows, which uses no pairing; after a map, fold by fold.
     """
     s, z = pair.factors.matrix, pair.latents.matrix
     targets = rankdata(s, axis=0) if ranked else s

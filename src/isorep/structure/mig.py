@@ -33,7 +33,7 @@ class Modularity(Record):
 def mig(
     factors: Any, latents: Any, *, bins: int = BINS, discrete_factors: Any = None, discrete_latents: Any = None
 ) -> MIG:
-    r"""Mutual information gap: how far the best latent of a factor is ahead of the second.
+    r"""Mutual information gap (MIG) between the two most informative latents of each factor.
 
     .. math:: \mathrm{MIG}=\frac1{n_s}\sum_i\frac{I(s_i;z_{(1)})-I(s_i;z_{(2)})}{H(s_i)}
 
@@ -44,7 +44,7 @@ def mig(
     factors, latents : arrays, data frames, mappings of columns, Representations or paths
         The same rows.
     bins : int
-        Of continuous columns.
+        Number of bins of continuous columns.
     discrete_factors, discrete_latents
         As for :func:`infomec`.
 
@@ -68,7 +68,7 @@ def mig(
 def modularity(
     factors: Any, latents: Any, *, bins: int = BINS, discrete_factors: Any = None, discrete_latents: Any = None
 ) -> Modularity:
-    r"""How far each latent informs about one factor only (Ridgeway and Mozer 2018).
+    r"""Modularity (Ridgeway and Mozer 2018): the degree to which each latent informs about one factor only.
 
     .. math:: 1-\frac{\sum_{i\ne i^*}I(s_i;z_j)^2}{I(s_{i^*};z_j)^2\,(n_s-1)},\qquad i^*=\arg\max_iI(s_i;z_j)
 

@@ -1,14 +1,14 @@
 r"""Mutual information of single columns, in nats: plug-in, Ross (2014) and Kraskov et al. (2004).
 
 One-dimensional neighbours need no tree. A column is sorted once; the distance to the k-th neighbour of a row's own
-class is the smallest of the k + 1 windows around it, and how many rows lie nearer is a difference of two places in the
-sorted column. Ties, radii and the tiny noise that parts equal values follow scikit-learn, so the estimates are its own.
+class is the smallest of the k + 1 windows around it, and the number of nearer rows is a difference of two places in the
+sorted column. Ties, radii and the tiny noise that breaks ties follow scikit-learn, so that the estimates agree with it.
 
-Two kinds of columns differ. A few outliers are drawn in, because the distances of two columns are compared and one row
-would set the unit of all. Of a continuous latent in which nearly every value is repeated more than k times the nearest
-neighbours of a row are all equal to it. A grid of two factors that is turned a little is such a latent, and each of its
-values would determine both factors. If it has more values than any factor, it is cut into as many bins, of about equal
-counts, as the factor with most labels has; otherwise its values count as labels.
+Two kinds of columns differ. A few outliers are clipped, because the distances of two columns are compared and one row
+would set the unit of all. If nearly every value of a continuous latent is repeated more than k times, the nearest
+neighbours of a row are all equal to it. A slightly rotated grid of two factors is such a latent, and each of its values
+would determine both factors. If it has more values than any factor, it is cut into as many bins, of about equal counts,
+as the factor with most labels has; otherwise its values count as labels.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NOISE = 1e-10  # of a column's mean size, as Kraskov et al. advise and scikit-l
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """``mutual[i, j]`` is I(factor i; latent j), ``entropies[i]`` that of factor i: I(s; s) where s is continuous."""
+    """``mutual[i, j]`` is I(factor i; latent j), ``entropies[i]`` is H(factor i): I(s; s) where s is continuous."""
 
     mutual: Array
     entropies: Array
@@ -55,7 +55,7 @@ def information(
 ) -> Information:
     """Mutual information of every factor with every latent; of a constant column it is 0.
 
-    ``known`` are the factors' entropies where the same rows, in whatever order, were measured before.
+    ``known`` are the factors' entropies, if the same rows were measured before, in any order.
     """
     rng = np.random.RandomState(random_state)  # scikit-learn's noise, number for number
     finest = max((int(factor.codes.max()) + 1 for factor in factors if factor.discrete), default=BINS)
@@ -126,7 +126,7 @@ class Line:
         return cls(column[order], order)
 
     def nearer_than(self, radii: Array) -> Array:
-        """For each value how many lie at most so far away, itself counted; compared as differences in float64."""
+        """For each value the number of values within its radius, itself included; differences are taken in float64."""
         below = _reached(-self.values[::-1], radii[::-1])[::-1]
         return np.asarray(_reached(self.values, radii) + below - len(radii))
 

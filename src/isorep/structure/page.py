@@ -1,4 +1,4 @@
-"""The page of scores against known factors: the answer, scores beside chance, who knows what, and the ladder."""
+"""The page of scores against known factors: the answer, scores and chance, who knows what, and the ladder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ..report.charts import rung_name
 from ..report.document import Answer, Cell, Column, Definitions, Figure, Forms, Notes, Page, Prose, Section, Table
 from ..report.figures import Heatmap, IntervalRow, Intervals, Key
-from ..report.page import page_of
+from ..report.page import page_of, size
 from ..report.read import MISSING, count, fixed, p_value
 from ..representation import Array
 from ..resampling import Null
@@ -20,6 +20,7 @@ from .result import FactorScores, Information, Score
 
 REACHED = {"not recovered": False, "partly": None, "recovered": True}
 MOST_FACTORS, MOST_LATENTS = 40, 64
+OPEN_COLUMNS = 12  # columns up to which their table is open
 CHANCE = (
     "Chance (shuffled rows) is what the same latents score against the factors of other rows; a score near it shows "
     "no information, however high it is. A p-value is the share of pairings, the real one among them, that score as "
@@ -40,10 +41,10 @@ INFORMATION = (
 )
 IMPORTANCES = "How much boosted trees use each latent to predict each factor; every row sums to 1."
 STATES = (
-    "Information counts if the best latent of a factor reaches as much in at most 5 % of shuffles. Share is how much "
+    "Information counts if the best latent of a factor reaches as much in at most 5% of shuffles. Share is how much "
     "of what all latents know about the factor is in its best latent; purity, how much of what that latent knows "
     "is about this factor. A factor is split if share is below two thirds, and mixed if purity is. Otherwise it is "
-    "captured if random axes give as much in at most 5 % of draws, and undecided if not. It is lost if no latent knows "
+    "captured if random axes give as much in at most 5% of draws, and undecided if not. It is lost if no latent knows "
     "it and all together do not explain it, spread if they do. Explicitness is its part of InfoE."
 )
 LADDER = (
@@ -73,14 +74,21 @@ def page(result: FactorScores) -> Page:
             _ladder(result),
             _columns(result),
         ),
+        data=f"{latents} {size(result.rows, len(result.columns['latents']))} and "
+        f"{factors} {size(result.rows, len(result.columns['factors']))}",
     )
 
 
 def _answer(result: FactorScores) -> Answer:
-    head, _, rest = result.verdict.sentence.partition("; ")
-    answer = result.verdict.answer
+    answer, asked = result.verdict.answer, [each for each in result.factors if each.state != "constant"]
     steps = tuple((words, words == answer) for words in REACHED) if answer in REACHED else ()
-    return Answer(f"{head.removesuffix('.')}.", rest[:1].upper() + rest[1:], REACHED.get(answer), steps)
+    captured = sum(each.state == "captured" for each in asked)
+    headline = f"{captured} of {len(asked)} factors have a latent of their own."
+    if not asked:
+        headline = "No single factor was judged."
+    elif answer not in REACHED:
+        headline = "No verdict: there were too few shuffles to know chance."
+    return Answer(headline, result.verdict.sentence, REACHED.get(answer), steps)
 
 
 def _tiles(result: FactorScores) -> list[tuple[str, str, str]]:
@@ -96,8 +104,8 @@ def _tiles(result: FactorScores) -> list[tuple[str, str, str]]:
 
 
 def _scores(result: FactorScores) -> Section:
-    columns: Forms = {"score": str, "value": fixed, "95 % interval": fixed}
-    null: Forms = dict.fromkeys(("95 % point", "corrected", "p"), THOUSANDTHS)
+    columns: Forms = {"score": str, "value": fixed, "95% interval": fixed}
+    null: Forms = dict.fromkeys(("chance, 95% range", "corrected", "p"), THOUSANDTHS)
     columns = {**columns, "chance (shuffled rows)": THOUSANDTHS, **null}
     rows = [
         (
@@ -124,25 +132,27 @@ def _scores(result: FactorScores) -> Section:
 
 
 def _null_cells(null: Null | None, corrected: float | None) -> tuple[Any, ...]:
-    """Mean, 95 % point, corrected value and p-value."""
+    """Mean, 95% range, corrected value and p-value."""
     if null is None:
-        return (None, None, None, Cell(MISSING))
-    return (null.mean, null.high, corrected, Cell(p_value(null.p_value, null.smallest_p), null.p_value))
+        return (None, Cell(MISSING), None, Cell(MISSING))
+    low, high = null.quantile(0.025), null.quantile(0.975)
+    span = Cell(f"{THOUSANDTHS(low)} to {THOUSANDTHS(high)}", low)
+    return (null.mean, span, corrected, Cell(p_value(null.p_value, null.smallest_p), null.p_value))
 
 
 def _score_figure(result: FactorScores) -> Figure:
     rows = tuple(_interval_row(score) for score in result.scores.values())
     return Figure(
         "scores-figure",
-        "Scores beside chance",
-        "Every score with its interval; the band is where 90 % of shuffles lie, the tick their mean. The hollow dot is "
+        "Scores and chance",
+        "Every score with its interval; the band is where 90% of shuffles lie, the tick their mean. The hollow dot is "
         "the mean of random axes.",
         "; ".join(f"{row.name} {row.printed}" for row in rows),
-        Intervals(rows, "score, higher is better"),
+        Intervals(rows, "score, higher is better", end=1.04),
         legend=(
             Key("dot", "s2", "score"),
-            Key("whisker", "", "95 % interval"),
-            Key("tick", "", "shuffled rows, 5 to 95 %"),
+            Key("whisker", "", "95% interval"),
+            Key("tick", "", "chance (shuffled rows), 95% range"),
             Key("ring", "s2", "random axes"),
         ),
     )
@@ -161,7 +171,7 @@ def _interval_row(score: Score) -> IntervalRow:
         within(score.value),
         None if span is None else (within(span.low), within(span.high)),
         second=None if score.axes is None else within(score.axes.mean),
-        band=None if null is None else (within(null.low), within(null.mean), within(null.high)),
+        band=None if null is None else (within(null.range_95[0]), within(null.mean), within(null.range_95[1])),
         labels=(fixed(score.value), "", "" if null is None else f"chance {fixed(null.mean, 3)}"),
         printed=fixed(score.value, 3),
     )
@@ -265,7 +275,7 @@ def _slots(result: FactorScores) -> Section | None:
 def _ladder(result: FactorScores) -> Section | None:
     if result.ladder is None:
         return None
-    columns: Forms = {"group": str, "mean error, unseen rows": fixed, "95 % interval": fixed, "chance": fixed}
+    columns: Forms = {"group": str, "mean error, unseen rows": fixed, "95% interval": fixed, "chance": fixed}
     rows = [
         (rung_name(name), rung.held_out.mean, Cell.between(rung.interval, fixed), rung.null.mean if rung.null else None)
         for name, rung in result.ladder.rungs.items()
@@ -282,4 +292,8 @@ def _columns(result: FactorScores) -> Section:
         for each in result.columns[side][: 4 * MOST_LATENTS]
     ]
     forms = {**columns, "distinct values": count}
-    return Section("columns", "Columns", (Table.of("columns", "How columns were taken", forms, rows, folded=True),))
+    return Section(
+        "columns",
+        "Columns",
+        (Table.of("columns", "How columns were taken", forms, rows, folded=len(rows) > OPEN_COLUMNS),),
+    )

@@ -1,6 +1,6 @@
 r"""Held-out R² of factors from all latents, by linear and by kernel ridge regression.
 
-The ladder of latents against factors (structural near-identifiability): up to which group are they the factors?
+Also the ladder of groups from latents to factors (structural near-identifiability).
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from .splits import (
 class R2(Record):
     """The result of :func:`linear_r2` and :func:`kernel_r2`.
 
-    ``value`` is the mean over factors on unseen rows, a factor below 0 counted as 0; ``factors`` has each as it is, and
-    ``interval`` is for the value, all maps fitted anew: from random halves of the rows (or groups), or, with fewer than
-    40 groups, without each group.
+    ``value`` is the mean over factors on held-out rows, negative ones counted as 0; ``factors`` has each as it is, and
+    ``interval`` is for the value, with all maps refitted: from random halves of the rows (or groups), or, with fewer
+    than 40 groups, without each group.
     """
 
     value: float
@@ -62,11 +62,11 @@ def linear_r2(
     discrete_latents: Any = None,
     random_state: int = 0,
 ) -> R2:
-    r"""How much of each factor a linear map of all latents explains on rows it has not seen.
+    r"""Linear R²: the share of each factor's variance that a linear map of all latents explains on held-out rows.
 
     .. math:: R^2_i=1-\frac{\sum(s_i-\hat s_i)^2}{\sum(s_i-\bar s_i)^2}
 
-    Numbers are taken as numbers, also where they are discrete; text as an indicator for each label. Constant factors
+    Numbers are used as numbers, even if discrete; text as one indicator per label. Constant factors
     are left out.
 
     Parameters
@@ -74,11 +74,11 @@ def linear_r2(
     factors, latents : arrays, data frames, mappings of columns, Representations or paths
         The same rows.
     folds : int
-        Each row is predicted by a map fitted without its fold.
+        Number of folds; each row is predicted by a map fitted without its fold.
     groups : (n,) array, optional
-        Rows that belong together are held out and resampled together.
+        Group per row; rows of a group are held out and resampled together.
     discrete_factors, discrete_latents
-        As for :func:`infomec`; they change nothing but what is reported.
+        As for :func:`infomec`; they do not change the score.
     random_state : int
         Seed of the folds.
 
@@ -106,19 +106,19 @@ def kernel_r2(
     discrete_latents: Any = None,
     random_state: int = 0,
 ) -> R2:
-    """The same with kernel ridge regression: is a factor a smooth function of the latents, curved or not?
+    """Kernel R²: as :func:`linear_r2`, with kernel ridge regression, which also fits nonlinear smooth maps.
 
-    A Gaussian kernel of width 1/d on standardised columns, penalty ``alpha``; the work grows with the cube of the rows,
-    so at most ``rows`` random ones are looked at.
+    A Gaussian kernel of width 1/d on standardised columns, penalty ``alpha``; the cost grows with the cube of the rows,
+    so at most ``rows`` random ones are used.
 
     Parameters
     ----------
     factors, latents, folds, groups, discrete_factors, discrete_latents, random_state
         As for :func:`linear_r2`.
     rows : int or None
-        Look at no more rows; None for all.
+        Largest number of rows to use; None for all.
     alpha : float
-        Penalty.
+        Ridge penalty; default 1.
 
     Examples
     --------
@@ -139,7 +139,7 @@ Fit = Callable[[Array, Array], Callable[[Array], Array]]
 
 
 def measure_r2(pair: Pair, fit: Fit, fold_of: Array) -> R2:
-    """R² of columns that were checked, by any way to fit; without an interval."""
+    """R² of checked columns, by any fit; without an interval."""
     x, (y, owner) = numbers(pair.latents)[0], numbers(pair.factors)
     lost, spread = np.empty_like(y), np.empty_like(y)
     for fold in kept_folds(fold_of):
@@ -236,19 +236,19 @@ def ladder(
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> Comparison:
-    r"""Up to which group do latents equal the factors?
+    r"""The ladder from latents to factors: up to which group of maps do they agree?
 
     For each group :math:`H` the best :math:`h\in H` is fitted from latents to factors, and
-    :math:`\sum\|h(z)-u\|/\sum\|u-\bar u\|` is reported on unseen rows, as :func:`isorep.compare` does between two
+    :math:`\sum\|h(z)-u\|/\sum\|u-\bar u\|` is reported on held-out rows, as :func:`isorep.compare` does for two
     representations; here :math:`h` acts on the latents and the unit is the mean distance of the factors to their mean.
 
     Parameters
     ----------
     factors, latents : arrays, data frames, mappings of columns, Representations or paths
-        The same rows; of text an indicator for each label is taken.
+        The same rows; text is replaced by one indicator per label.
     standardise : bool
-        Bring every column of both sides to unit variance first: factors have units of their own, and the signed
-        permutation knows one scale for all.
+        Scale every column of both sides to unit variance first (default), because factors have different units and the
+        signed permutation has one scale for all columns.
     rungs, folds, groups, n_null, n_boot, tolerance, random_state, progress
         As for :func:`isorep.compare`.
 

@@ -1,47 +1,53 @@
-"""Result of scoring against factors, as small frozen records that print, tabulate and serialise themselves.
+"""Result of scoring against factors: frozen records with printing, tables and JSON.
 
-From numbers to words: which factor has a latent of its own, which are mixed, split or lost.
+Readings in words: which factors have a latent of their own, and which are mixed, split or lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ..comparison import Comparison
+from ..errors import InputError
 from ..representation import Array
 from ..resampling import Interval, Null
-from ..results import Record, ResultRecord, Verdict, aligned, plain
+from ..results import Record, ResultRecord, Verdict, aligned, decimals, plain, told, wrapped
 from .columns import Pair
-from .families import ALPHA
+from .families import ALPHA, SCORES
+from .infomec import plot_information
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST = 2 / 3
-"""A latent is a factor's own if it holds this share of what latents know about it, and knows little else."""
+"""Smallest share and purity of a factor's own latent."""
 STATES = {
-    "undecided": "mostly in one latent, but random axes may give as much",
-    "split": "split over several latents",
+    "undecided": "mostly in one latent, but not significantly more than in random axes",
+    "split": "split across several latents",
     "mixed": "in a latent with other factors",
-    "mixed and split": "split over latents with other factors in them",
-    "spread": "in no single latent above chance, but in all together",
+    "mixed and split": "split across latents that are shared with other factors",
+    "spread": "not in any single latent above chance, but in all together",
     "inactive": "only in latents that hardly vary",
-    "lost": "in no latent above chance",
+    "lost": "not in any latent above chance",
 }
 UNKNOWN = ("untested", "spread", "inactive", "lost", "constant")
-"""States of factors that no active latent informs about above chance, as far as is known."""
+"""States of factors without information above chance in any active latent."""
 _NAMED = 4
+LOWEST = -0.5  # score from which on an axis is drawn, where some are negative
 
 
 @dataclass(frozen=True)
 class Score(Record):
     """One score: higher is better, 1 is best.
 
-    ``value`` is that of all rows and ``interval`` says how far it moves on other rows. ``chance`` is what shuffled rows
-    give; ``chance.observed`` is the score of the very rows that were shuffled, which its p-value compares with them.
-    ``axes`` is what random axes give, for scores that claim something about axes; ``axes.observed`` is the score of the
-    whitened latents that were turned.
+    ``value`` is the score of all rows and ``interval`` its 95% interval. ``chance`` is the null of shuffled rows;
+    ``chance.observed`` is the score of the rows that were shuffled, with which its p-value is computed. ``axes`` is the
+    null of random axes, for scores that claim aligned axes; ``axes.observed`` is the score of the whitened latents
+    before rotation.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("corrected", "axes_corrected")
@@ -55,7 +61,7 @@ class Score(Record):
     def corrected(self) -> float | None:
         """The score on a scale from chance (0) to the best (1), both of the rows that were shuffled.
 
-        None without a null or where chance is the best.
+        None without a null or where chance is already the best value.
         """
         return _corrected(self.chance)
 
@@ -72,8 +78,8 @@ class Score(Record):
 class Information(Record):
     """Normalised mutual information, factors by latents.
 
-    ``chance`` is what the best latent of a factor exceeds in 5 % of shuffles, and ``significant`` says which cells are
-    above it, in the rows that were shuffled; both are None where shuffles are too few to tell.
+    ``chance`` is the level that the best latent of a factor exceeds in 5% of shuffles, and ``significant`` marks the
+    cells above it, in the rows that were shuffled; both are None with too few shuffles.
     """
 
     nmi: Array
@@ -97,15 +103,15 @@ class FactorScores(ResultRecord):
     factors : tuple of FactorReading
         Which factors are captured, undecided, mixed, split or lost, and in which latents.
     latents : tuple of LatentReading
-        What each latent is about.
+        The factors that each latent informs about.
     verdict : Verdict
-        Its answer is ``recovered``, ``partly``, ``not recovered`` or ``not asked``.
+        The answer is ``recovered``, ``partly``, ``not recovered`` or ``not asked``.
     ladder : Comparison or None
-        Up to which group latents equal the factors.
+        The ladder from latents to factors: up to which group of maps they agree.
     records : dict of str to object
         The complete result of each family, such as ``records["dci"].importances``.
     columns : dict
-        Of ``factors`` and ``latents``: which are discrete, and by which rule.
+        Kinds of the ``factors`` and ``latents``: which are discrete, and by which rule.
     caveats : tuple of str
     """
 
@@ -128,31 +134,100 @@ class FactorScores(ResultRecord):
     def __getitem__(self, name: str) -> Score:
         return self.scores[name]
 
-    def table(self) -> str:
-        """One line per score: its value, interval, what shuffled rows give, and the score corrected for that."""
-        rows = [("score", "value", "95 % interval", "chance (shuffled rows)", "95 % of it", "corrected", "p")]
-        for score in self.scores.values():
-            span = "-" if score.interval is None else f"{score.interval.low:.3f} to {score.interval.high:.3f}"
-            rows.append((score.name, f"{score.value:.4f}", span, *_cells(score.chance, score.corrected)))
-        return aligned(rows)
+    def table(self, width: float | None = None) -> str:
+        """One line per score: its value, interval, what shuffled rows give, and the score corrected for that.
 
-    def axes_table(self) -> str:
+        "chance, 95% range" reaches from the 2.5th to the 97.5th percentile of shuffles. The corrected
+        score is left out where the terminal, or ``width``, has no room.
+        """
+        rows = [("score", "value", "95% interval", *CHANCE)]
+        for score in self.scores.values():
+            span = "-" if score.interval is None else _span(score.interval.low, score.interval.high)
+            rows.append((score.name, decimals(score.value), span, *_cells(score.chance, score.corrected)))
+        return aligned(rows, optional=("corrected",), width=width)
+
+    def axes_table(self, width: float | None = None) -> str:
         """One line per score that claims aligned axes: that of the whitened latents, and what random axes give."""
-        rows = [("score", "whitened", "chance (random axes)", "95 % of it", "corrected", "p")]
+        rows = [("score", "value,\nwhitened", *CHANCE)]
         for score in self.scores.values():
             if score.axes is not None:
-                rows.append((score.name, f"{score.axes.observed:.4f}", *_cells(score.axes, score.axes_corrected)))
-        return aligned(rows)
+                rows.append((score.name, decimals(score.axes.observed), *_cells(score.axes, score.axes_corrected)))
+        return aligned(rows, optional=("corrected",), width=width)
 
-    def factor_table(self) -> str:
-        """One line a factor: what became of it, its latent, and by how much."""
-        rows = [("factor", "state", "latent", "NMI", "share", "purity", "p (random axes)", "explicitness")]
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per score: value, interval, what shuffled rows give (mean and 95% range), corrected, p."""
+        return [
+            {
+                "score": score.name,
+                "value": score.value,
+                "low": score.interval.low if score.interval else None,
+                "high": score.interval.high if score.interval else None,
+                "chance": score.chance.mean if score.chance else None,
+                "chance_low": score.chance.range_95[0] if score.chance else None,
+                "chance_high": score.chance.range_95[1] if score.chance else None,
+                "corrected": score.corrected,
+                "p_value": score.chance.p_value if score.chance else None,
+            }
+            for score in self.scores.values()
+        ]
+
+    def panels(self) -> list[str]:
+        """Those of what was asked for."""
+        there = {"plot_ladder": self.ladder, "plot_matrix": self.information, "plot_scores": self.scores or None}
+        return [name for name in super().panels() if there[name] is not None]
+
+    def plot_ladder(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The ladder of the latents onto the standardised factors; see :meth:`isorep.Comparison.plot_ladder`."""
+        if self.ladder is None:
+            raise InputError("there is no ladder to draw: it was not asked for, or there were too few columns for it")
+        return self.ladder.plot_ladder(ax, width=width)
+
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """Every score with its interval and what shuffled rows give.
+
+        ``ax`` is where to draw, by default a new pyplot figure of one column (3.35 inches) or two ("double").
+
+        Examples
+        --------
+        >>> import numpy as np, isorep
+        >>> from matplotlib.figure import Figure
+        >>> Z = np.random.default_rng(0).uniform(size=(200, 2))
+        >>> found = isorep.score_factors(Z, Z, scores=["mcc"], n_null=5, ladder=False)
+        >>> found.plot_scores(ax=Figure().subplots()).get_xlabel()
+        'score (1 is best)'
+        """
+        from ..report.plots import Mark, dots, middle, span
+
+        marks = [
+            Mark(
+                SCORES[score.name][0],
+                score.value,
+                span(score.interval),
+                None if score.chance is None else score.chance.mean,
+                middle(score.chance),
+            )
+            for score in self.scores.values()
+        ]
+        lowest = min((x for mark in marks for x in mark.known), default=0.0)
+        limits = (max(LOWEST, lowest) if lowest < 0 else 0.0, 1.03)
+        return dots(ax, marks, "score (1 is best)", width=width, limits=limits, value_name="score")
+
+    def plot_matrix(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """Normalised mutual information, factors by latents."""
+        known = self.information
+        if known is None:
+            raise InputError("there is no mutual information to draw: no score that was asked for takes it")
+        return plot_information(ax, known.nmi, known.factors, known.latents, width)
+
+    def factor_table(self, width: float | None = None) -> str:
+        """One line per factor: what became of it, its latent, and by how much."""
+        rows = [("factor", "state", "latent", "NMI", "share", "purity", "p (random\naxes)", "explicit-\nness")]
         for each in self.factors:
             explicit = "-" if each.explicitness is None else f"{each.explicitness:.3f}"
             p = "-" if each.axes_p is None else f"{each.axes_p:.2g}"
-            numbers = (f"{each.nmi:.3f}", f"{each.share:.2f}", f"{each.purity:.2f}", p, explicit)
+            numbers = (decimals(each.nmi, 3), f"{each.share:.2f}", f"{each.purity:.2f}", p, explicit)
             rows.append((each.name, each.state, each.latent or "-", *numbers))
-        return aligned(rows, left=(0, 1, 2))
+        return aligned(rows, left=(0, 1, 2), width=width)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
@@ -170,27 +245,27 @@ class FactorScores(ResultRecord):
         return super().to_dict() | more
 
     def __str__(self) -> str:
-        parts = [self.table()]
+        parts = [wrapped(f"Scores against shuffled rows; {HIGHER}") + f"\n{self.table()}"]
         if any(score.axes is not None for score in self.scores.values()):
-            parts += ["", self.axes_table()]
+            parts.append(
+                wrapped(f"Scores of whitened latents against random axes; {HIGHER}") + f"\n{self.axes_table()}"
+            )
         if self.factors:
-            parts += ["", self.factor_table()]
-        parts += ["", f"verdict: {self.verdict}"]
+            parts.append(self.factor_table())
         if self.ladder is not None:
-            parts.append(f"ladder: {self.ladder.verdict}")
-        parts += [f"note: {caveat}" for caveat in self.caveats]
-        return "\n".join(parts)
+            parts.append(wrapped(f"ladder: {self.ladder.verdict}"))
+        return told(self.verdict, *parts, notes=self.caveats)
 
 
 @dataclass(frozen=True)
 class FactorReading:
-    """What became of a factor.
+    """State of a factor in the latents.
 
     ``state`` is ``captured``, ``undecided``, ``split``, ``mixed``, ``mixed and split``, ``spread``, ``inactive``,
-    ``lost``, ``constant`` or, without enough shuffles, ``untested``. ``latent`` knows most about it (``nmi``),
-    ``share`` of what all latents know together, and ``purity`` is the share that this factor has in what the latent
-    knows; ``chance`` is what the best latent exceeds in 5 % of shuffles. ``axes_p`` is the p-value of the factor's
-    having a latent of its own, against random axes; None where there are none.
+    ``lost``, ``constant`` or, without enough shuffles, ``untested``. ``latent`` is the most informative one: ``nmi`` is
+    its information, ``share`` that as a share of all latents' information about the factor, and ``purity`` the factor's
+    share of the latent's information. ``chance`` is the level that the best latent exceeds in 5% of shuffles.
+    ``axes_p`` is the p-value of the factor's having a latent of its own, against random axes; None without that null.
     """
 
     name: str
@@ -208,7 +283,7 @@ class FactorReading:
 
 @dataclass(frozen=True)
 class LatentReading:
-    """What a latent is about: ``pure``, ``undecided``, ``mixed``, ``uninformative``, ``inactive`` or ``untested``."""
+    """State of a latent: ``pure``, ``undecided``, ``mixed``, ``uninformative``, ``inactive`` or ``untested``."""
 
     name: str
     state: str
@@ -220,7 +295,7 @@ class LatentReading:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What readings rest on: the information of all rows, which of it is above chance, and p-values by factor.
+    """Input of the readings: the information of all rows, which of it is above chance, and p-values by factor.
 
     ``significant`` and ``chance`` are None where shuffles are too few. ``explicit`` are the p-values of the factors'
     explicitness, ``axes`` those of their having a latent of their own against random axes.
@@ -241,12 +316,12 @@ class Evidence:
         return np.where(counts & self.active, self.nmi, 0.0)
 
     def aligned(self, factor: str) -> bool:
-        """Whether a factor's having a latent of its own is more than random axes give, or cannot be asked."""
+        """Whether a factor has a latent of its own beyond random axes, or this cannot be tested."""
         return self.axes.get(factor, 0.0) <= ALPHA
 
 
 def read_factors(pair: Pair, evidence: Evidence) -> tuple[FactorReading, ...]:
-    """What became of every factor; only information above chance counts."""
+    """The state of every factor; only information above chance counts."""
     known, factors = evidence.known, []
     for index, factor in enumerate(pair.factors):
         row = known[index]
@@ -282,39 +357,37 @@ def _idle(pair: Pair, evidence: Evidence, index: int) -> list[str]:
 def _said(
     reading: FactorReading, constant: bool, idle: Sequence[str], beside: Sequence[str], evidence: Evidence
 ) -> tuple[str, str]:
-    """The state of a factor and what is said of it; ``idle`` latents inform about it, but hardly vary."""
+    """The state of a factor and its sentence; ``idle`` latents inform about it, but hardly vary."""
     shares = f"share {reading.share:.2f}, purity {reading.purity:.2f}"
     split, mixed = reading.share < MOST, reading.purity < MOST
     if constant:
         return "constant", "constant"
     if evidence.significant is None:
-        return "untested", "not tested: shuffles are too few to know chance"
+        return "untested", "not tested: too few shuffles to estimate chance"
     if not reading.latents and idle:
-        return "inactive", f"known only by latents that hardly vary: {_listed(idle)}"
+        return "inactive", f"only in latents that hardly vary: {_listed(idle)}"
     if not reading.latents and evidence.explicit.get(reading.name, 1.0) <= ALPHA:
         together = f"all together explain it (explicitness {reading.explicitness or 0.0:.2f})"
-        return "spread", f"in no single latent above chance, but {together}"
+        return "spread", f"not in any single latent above chance, but {together}"
     if not reading.latents:
         return "lost", "lost: no latent informs about it above chance, nor do all together by a linear map"
     if split and mixed:
-        over = (
-            f"split over {_listed(reading.latents)}, where {_listed(beside)} {'is' if len(beside) == 1 else 'are'} too"
-        )
-        return "mixed and split", over
+        return "mixed and split", f"split across {_listed(reading.latents)}, which also hold {_listed(beside)}"
     if split:
-        return "split", f"split over {_listed(reading.latents)}"
+        return "split", f"split across {_listed(reading.latents)}"
     if mixed:
         return "mixed", f"in {reading.latent} together with {_listed(beside)}"
     if not evidence.aligned(reading.name):
         return (
             "undecided",
-            f"mostly in {reading.latent} ({shares}), but random axes may give as much (p {reading.axes_p:.2g})",
+            f"mostly in {reading.latent} ({shares}), not significantly more than in random axes "
+            f"(p {reading.axes_p:.2g})",
         )
     return "captured", f"captured by {reading.latent} ({shares})"
 
 
 def read_latents(pair: Pair, evidence: Evidence) -> tuple[LatentReading, ...]:
-    """What every latent is about."""
+    """The state of every latent."""
     known, latents = evidence.known, []
     for index, name in enumerate(pair.latents.names):
         column = known[:, index]
@@ -340,7 +413,7 @@ def judge(factors: Sequence[FactorReading], scores: Mapping[str, Score] | None =
     if not asked:
         return Verdict("not recovered", "No factor varies, so there is nothing to recover.")
     if any(each.state == "untested" for each in asked):
-        return Verdict("not asked", "Shuffles are too few to know chance, so nothing is said about single factors.")
+        return Verdict("not asked", "Too few shuffles to estimate chance, so single factors are not judged.")
     captured = [f"{each.name} {each.latent}" for each in asked if each.state == "captured"]
     answer = "recovered" if len(captured) == len(asked) else "partly" if captured else "not recovered"
     if len(asked) == 1:
@@ -363,7 +436,7 @@ def judge(factors: Sequence[FactorReading], scores: Mapping[str, Score] | None =
 
 
 def _axes(asked: Sequence[FactorReading], scores: Mapping[str, Score]) -> list[str]:
-    """Where no factor is captured: the information beside shuffled rows, and the axes beside random ones."""
+    """Where no factor is captured: the information compared with shuffled rows, and the axes with random ones."""
     nulls = {words: scores[name].axes for name, words in (("infom", "InfoM"), ("infoc", "InfoC")) if name in scores}
     shown = {words: null for words, null in nulls.items() if null is not None}
     if not shown:
@@ -380,7 +453,7 @@ def _axes(asked: Sequence[FactorReading], scores: Mapping[str, Score]) -> list[s
         each.axes_p is None or each.axes_p > ALPHA for each in asked
     )
     if arbitrary:
-        return [f"{there}, but their axes are arbitrary as far as can be told: whitened, {numbers}"]
+        return [f"{there}, but their axes are indistinguishable from random axes: whitened, {numbers}"]
     return [f"{there}; whitened, {numbers}"]
 
 
@@ -391,10 +464,18 @@ def _corrected(null: Null | None) -> float | None:
 
 
 def _cells(null: Null | None, corrected: float | None) -> tuple[str, str, str, str]:
-    """Mean, 95 % point, corrected value and p-value as they are printed."""
+    """Mean, 95% range, corrected value and p-value as they are printed, under the titles in ``CHANCE``."""
     if null is None:
         return ("-", "-", "-", "-")
-    return f"{null.mean:.3f}", f"{null.high:.3f}", "-" if corrected is None else f"{corrected:.3f}", null.p_text
+    return decimals(null.mean, 3), _span(*null.range_95), decimals(corrected, 3), null.p_text
+
+
+CHANCE = ("chance", "chance,\n95% range", "corrected", "p")
+HIGHER = "higher is better, 1 is best"
+
+
+def _span(low: float, high: float) -> str:
+    return f"{decimals(low, 3)} to {decimals(high, 3)}"
 
 
 def _listed(names: Sequence[str]) -> str:

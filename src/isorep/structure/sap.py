@@ -1,4 +1,4 @@
-r"""SAP (Kumar et al. 2018): the gap of the two latents that predict a factor best on their own."""
+r"""SAP (Kumar et al. 2018): the gap between the two single latents that predict a factor best."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STEPS = 60
 
 @dataclass(frozen=True, eq=False)
 class SAP(Record):
-    """The result of :func:`sap`: the mean gap, that of every factor that varies, and what each latent alone gives.
+    """The result of :func:`sap`: the mean gap, that of every factor that varies, and the scores of single latents.
 
     ``scores`` is latents by factors: held-out accuracy, or squared correlation for continuous factors.
     """
@@ -39,11 +39,11 @@ def sap(
     discrete_latents: Any = None,
     random_state: int = 0,
 ) -> SAP:
-    r"""Separated attribute predictability: how far the best single latent is ahead of the second.
+    r"""Separated attribute predictability (SAP): the gap between the two best single-latent predictors of each factor.
 
     Each latent alone predicts each factor: a discrete one by a linear classifier (squared hinge loss, C = 0.01,
     balanced classes, latents unscaled) on held-out rows, a continuous one by its squared correlation. SAP is the mean
-    over factors of the best less the second best. Constant factors are left out; with one latent the second is 0.
+    over factors of the best minus the second best. Constant factors are left out; with one latent the second is 0.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""``isorep.score_factors``: every score of latents against known factors at once."""
+"""``isorep.score_factors``: all scores of latents against known factors."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ import numpy as np
 
 from ..comparison import Comparison
 from ..errors import InputError
+from ..pairs import LEAST_UNITS
 from ..representation import Array
 from ..resampling import FEW_GROUPS
 from ..results import Verdict
-from ..rows import Progress, no_progress
+from ..rows import Progress, equal_rows, no_progress
 from ..settings import check_choice, check_counts, check_names, check_seed
 from .axes import Axes, random_axes, steps
 from .columns import Pair, paired
@@ -28,7 +29,7 @@ from .mutual_information import NEIGHBORS
 from .r2 import R2, measure_ladder
 from .result import Evidence, FactorScores, Information, Score, judge, read_factors, read_latents
 from .slots import checked_sizes
-from .splits import FEWEST, HALVES, KERNEL_ROWS, ROWS
+from .splits import FEWEST, HALVES, KERNEL_ROWS, ROWS, recoded
 
 
 def score_factors(
@@ -50,41 +51,42 @@ def score_factors(
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> FactorScores:
-    r"""Are the latents the true factors? Every score, with an interval, beside what shuffled rows and random axes give.
+    r"""Score latents against known factors: all scores, with intervals and the chance levels of shuffled rows and axes.
 
     Parameters
     ----------
     latents, factors : arrays, data frames, mappings of columns, Representations or paths
-        The same rows: joined on ids where both have them, in order otherwise. Factors may be numbers, whole numbers,
+        The same rows: joined by id if both have ids, otherwise by order. Factors may be numbers, whole numbers,
         booleans or text.
     scores : "all" or sequence of str
-        Families, from ``infomec``, ``dci``, ``mig``, ``sap``, ``modularity``, ``explicitness``, ``mcc``, ``linear_r2``,
-        ``kernel_r2`` and ``slots``; the last only with ``slots=``.
+        Families to compute, from ``infomec``, ``dci``, ``mig``, ``sap``, ``modularity``, ``explicitness``, ``mcc``,
+        ``linear_r2``, ``kernel_r2`` and ``slots``; the last only with ``slots=``. Default: all.
     ladder : bool
-        Also fit the ladder of groups from latents onto factors; see :func:`isorep.structure.ladder`.
+        Also fit the ladder of groups from latents to factors; see :func:`isorep.structure.ladder`.
     slots, factor_slots : int or sequence of int, optional
-        Columns of each slot of the latents, and of the factors where they differ.
+        Number of columns per slot of the latents, and of the factors where they differ.
     threshold : {"range/20", "range/8", "iqr/10"}
-        Which latents are active; see :func:`isorep.structure.infomec`.
+        Rule for active latents; see :func:`isorep.structure.infomec`.
     n_neighbors : int
-        Neighbours of the estimate of mutual information.
+        Number of neighbours in the estimate of mutual information.
     importance : {"binned", "trees", "lasso"}
-        What DCI reads importances from; see :func:`isorep.structure.dci`.
+        Source of DCI's importances; see :func:`isorep.structure.dci`.
     discrete_factors, discrete_latents : bool, sequence of bool or of names, optional
-        Which columns are discrete, where the rule errs.
+        Which columns are discrete; overrides the automatic rule.
     groups : (n,) array, optional
-        Rows that belong together: held out, halved and shuffled together.
+        Group per row; rows of a group are held out, halved and shuffled together. By default rows that equal each
+        other in all latents and factors are one group, if a latent and a factor are continuous.
     n_resamples : int
-        Random halves of the rows for intervals, half as many for DCI; 0 for none. MIG and modularity leave out 25
-        blocks of rows, or up to 50 of groups, one at a time instead.
+        Number of random halves of the rows for intervals, half as many for DCI; 0 for none. MIG and modularity leave
+        out 25 blocks of rows, or up to 50 of groups, one at a time instead.
     n_null : int
-        Shuffled pairings, and random axes, for chance levels and p-values; 0 for none. DCI, which is slow, is measured
-        on a fifth as many, on 20 at least. Below 19 nothing can be above chance, and nothing is said about single
-        factors.
+        Number of shuffled pairings, and of random axes, for chance levels and p-values; 0 for none. DCI, which is slow,
+        uses a fifth as many, at least 20. With fewer than 19 nothing can be above chance, and single factors are not
+        judged.
     random_state : int
         Seed of splits, halves, shuffles and random axes.
     progress : callable, optional
-        Called with a stage's name, the steps done and the steps in all.
+        Called with the name of the stage, the number of steps done and the total.
 
     Returns
     -------
@@ -110,6 +112,9 @@ def score_factors(
     report = progress or no_progress
     pair = paired(factors, latents, discrete_factors=discrete_factors, discrete_latents=discrete_latents)
     labels = _enough(pair, groups)
+    copies: list[str] = []
+    if labels is None:
+        labels, copies = _copies(pair)
     task = Task(pair, labels, random_state, threshold, n_neighbors, importance, _sizes(pair, slots, factor_slots))
     for_halves, for_null = (np.random.default_rng(seed) for seed in np.random.SeedSequence(random_state).spawn(2))
     seconds: dict[str, float] = {}
@@ -130,10 +135,13 @@ def score_factors(
         name: Score(name, float(value), spans.get(name), null.nulls.get(name), axes.nulls.get(name))
         for name, value in values.items()
     }
+    states = _states(pair, outcomes, null, axes, by_name)
+    undecided = [each.name for each in states["factors"] if each.state == "undecided"]
+    planes = dict.fromkeys(axes.planes[name] for name in undecided if name in axes.planes)
     climbed, said = _climb(pair, labels, random_state, report) if ladder else (None, [])
     return FactorScores(
         scores=by_name,
-        **_states(pair, outcomes, null, axes, by_name),
+        **states,
         names=(pair.latents.name, pair.factors.name),
         rows=pair.n,
         columns={
@@ -158,10 +166,12 @@ def score_factors(
         seconds=seconds,
         caveats=(
             *pair.caveats,
+            *copies,
             *constant_caveats(pair),
             *_caveats(pair, labels, outcomes, resamples, by_name),
             *null.notes,
             *axes.notes,
+            *planes,
             *said,
         ),
     )
@@ -177,8 +187,30 @@ def _enough(pair: Pair, groups: Any) -> Array | None:
     return labels
 
 
+def _copies(pair: Pair) -> tuple[Array | None, list[str]]:
+    """Rows that equal each other in all latents and factors, as groups, and what is to be said about them.
+
+    Shuffled one by one, rows that were stored several times would inform about each other. Equal labels are no copies:
+    a latent and a factor have to be continuous, and another value than the latents' commonest, such as a rectifier's 0.
+    """
+    continuous = [column for column in pair.latents if not column.discrete]
+    if not continuous:
+        return None, []
+    codes = equal_rows(np.column_stack([pair.latents.matrix, pair.factors.matrix]))
+    idle = np.all([column.codes == np.bincount(column.codes).argmax() for column in continuous], axis=0)
+    codes[idle] = codes.max() + 1 + np.arange(int(idle.sum()))
+    codes = recoded(codes)
+    distinct = int(codes.max()) + 1
+    if distinct == pair.n:
+        return None, []
+    told = f"{pair.n - distinct} of {pair.n} rows equal an earlier row in all latents and factors"
+    if distinct < LEAST_UNITS or all(column.discrete for column in pair.factors):
+        return None, [f"{told}, and are shuffled one by one: if they were not drawn independently, pass groups"]
+    return codes, [f"{told}: equal rows are held out and shuffled together, as {distinct} sets"]
+
+
 def _outcomes(task: Task, families: Sequence[str], seconds: dict[str, float], report: Progress) -> dict[str, Outcome]:
-    """Every family once, on all the rows that it looks at."""
+    """Every family once, on all the rows that it uses."""
     outcomes = {}
     for done, name in enumerate(families):
         report("scores", done, len(families))
@@ -231,9 +263,9 @@ def _counting(task: Task, outcomes: dict[str, Outcome], null: Chances) -> tuple[
 def _states(
     pair: Pair, outcomes: dict[str, Outcome], null: Chances, axes: Axes, by_name: dict[str, Score]
 ) -> dict[str, Any]:
-    """What became of every factor and latent, as far as InfoMEC says, and the verdict."""
+    """States of every factor and latent from InfoMEC, and the verdict."""
     if "infomec" not in outcomes:
-        verdict = Verdict("not asked", "Without infomec nothing is said about single factors.")
+        verdict = Verdict("not asked", "Single factors are not judged without infomec.")
         return {"information": None, "factors": (), "latents": (), "verdict": verdict}
     record, levels = outcomes["infomec"].record, null.levels
     evidence = Evidence(
@@ -274,17 +306,17 @@ def _caveats(
     for most in (ROWS, KERNEL_ROWS):
         named = [name for name in outcomes if FAMILIES[name].rows == most]
         if named and pair.n > most:
-            said.append(f"{', '.join(named)} looked at {most} random rows of {pair.n}")
+            said.append(f"{', '.join(named)} used {most} random rows of {pair.n}")
     if not resamples:
-        said.append("no intervals were drawn")
+        said.append("no intervals were computed")
     without = [name for name, score in by_name.items() if score.interval is None]
     if without and resamples > 1:
-        said.append(f"{', '.join(without)} have no interval: halves hold too few rows or groups")
+        said.append(f"{', '.join(without)} have no interval: halves have too few rows or groups")
     if resamples and groups is not None and groups.max() + 1 < FEW_GROUPS:
-        said.append(f"intervals rest on {int(groups.max()) + 1} groups: below {FEW_GROUPS} they are only approximate")
+        said.append(f"intervals are from {int(groups.max()) + 1} groups: below {FEW_GROUPS} they are only approximate")
     numbered = [each.name for each in pair.factors if each.why.startswith("whole") and len(set(each.values)) == pair.n]
     if numbered:
-        said.append(f"{', '.join(numbered[:8])} differs in every row: row numbers and ids are no factors")
+        said.append(f"{', '.join(numbered[:8])} differs in every row: row numbers and ids are not factors")
     if "infomec" in outcomes:
         record = outcomes["infomec"].record
         idle = [name for name, active in zip(record.latents, record.active, strict=True) if not active]
@@ -292,7 +324,10 @@ def _caveats(
             said.append(f"{len(idle)} of {len(record.latents)} latents are inactive: {', '.join(idle[:8])}")
     ordered = [factor.name for factor in pair.factors if factor.text and len(factor.labels or ()) > 2]
     if ordered and "mcc" in outcomes:
-        said.append(f"MCC correlates the alphabetical order of {', '.join(ordered[:8])}, which means little")
+        are = "is" if len(ordered) == 1 else "are"
+        said.append(
+            f"{', '.join(ordered[:8])} {are} categorical: MCC uses alphabetical codes there and is not meaningful"
+        )
     rare = [factor.name for factor in pair.factors if factor.discrete and int(np.bincount(factor.codes).min()) < 10]
     if rare:
         said.append(f"some labels of {', '.join(rare[:8])} have fewer than 10 rows")

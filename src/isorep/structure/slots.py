@@ -1,4 +1,4 @@
-r"""Slot identifiability (Brady et al. 2023): does each inferred slot hold one true slot, and nothing of the others?"""
+r"""Slot identifiability score (SIS, Brady et al. 2023): each inferred slot determines one true slot and no other."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class SlotIdentifiability(Record):
     Attributes
     ----------
     value : float
-        SIS: the mean of ``on`` less ``off``, over true slots that vary.
+        SIS: the mean of ``on`` minus ``off``, over true slots that vary.
     r2 : (true, inferred) array
-        Held-out R² of each true slot from each inferred one; columns that do not vary in the rows held out count for
-        nothing.
+        Held-out R² of each true slot from each inferred one; columns that do not vary in the held-out rows are
+        ignored.
     matches : tuple of int
         The inferred slot of each true one; -1 where there are too few, or where it does not vary.
     on, off : (true,) arrays
@@ -57,13 +57,13 @@ def slot_identifiability(
     groups: Any = None,
     random_state: int = 0,
 ) -> SlotIdentifiability:
-    r"""Slot identifiability score.
+    r"""Slot identifiability score (SIS).
 
     With :math:`R_{ij}` the held-out R² of true slot i from inferred slot j, at least 0, and slots matched one to one,
 
     .. math:: \mathrm{SIS}=\frac1K\sum_i\Bigl(R_{ii}-\max_{j\ne i}R_{ij}\Bigr).
 
-    1 if every inferred slot determines its true slot and says nothing about another; with one slot there is no other.
+    1 if every inferred slot determines its true slot and is uninformative about the others.
 
     Parameters
     ----------
@@ -76,11 +76,11 @@ def slot_identifiability(
         Kernel ridge regression (Gaussian kernel, penalty 1), or least squares. Columns are standardised first, over the
         rows to learn from and to be judged on, as published.
     split : {"last", "random"}
-        Judge on the last fifth of the rows, as published, or on a random fifth (of rows or groups).
+        Test on the last fifth of the rows, as published, or on a random fifth (of rows or groups).
     rows : int or None
-        Look at no more rows, 10 at least; None for all.
+        Largest number of rows to use, at least 10; None for all.
     groups : (n,) array, optional
-        Rows that belong together are held out together; only with a random split.
+        Group per row; rows of a group are held out together. Only with a random split.
     random_state : int
         Seed of the split.
 
@@ -122,7 +122,7 @@ def slot_identifiability(
 def measure_slots(
     pair: Pair, slots: tuple[Sequence[int], Sequence[int]], train: Array, test: Array, model: str = "kernel"
 ) -> SlotIdentifiability:
-    """SIS of columns that are the slots one after the other; what a slot tells all others is solved once."""
+    """SIS of concatenated slots; the regression from a slot to all others is solved once."""
     used = np.concatenate([train, test])
     factors, latents = (standardised(each.matrix, each.matrix[used]) for each in (pair.factors, pair.latents))
     true, inferred = (_parts(each) for each in slots)
@@ -154,7 +154,7 @@ def checked_sizes(sizes: Any, width: int, what: str) -> list[int]:
         return [int(sizes)] * (width // int(sizes))
     listed = list(sizes) if isinstance(sizes, Sequence | np.ndarray) and not isinstance(sizes, str) else []
     if not listed or not all(isinstance(each, whole) and not isinstance(each, bool) and each > 0 for each in listed):
-        raise InputError(f"the slots of the {what} are a number of columns, or one a slot, not {sizes!r}")
+        raise InputError(f"the slots of the {what} are a number of columns, or one per slot, not {sizes!r}")
     if sum(listed) != width:
         raise InputError(f"the slots of the {what} have {sum(listed)} columns, and there are {width}")
     return [int(each) for each in listed]

@@ -1,4 +1,4 @@
-"""Splits of rows: which ones models learn from and which they are judged on."""
+"""Splits of rows into training and test rows."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ..settings import check_counts, check_seed
 from .columns import Pair, as_columns, paired, with_common_labels
 
 ROWS = 2500
-"""Scores that fit models look at so many random rows at most; they learn from four fifths of them."""
+"""Largest number of random rows for scores that fit models; they learn from four fifths of them."""
 KERNEL_ROWS = 1000
-"""Kernel regressions look at so many: their work grows with the cube."""
+"""The same for kernel regressions, whose cost grows with the cube."""
 SHARE = 0.2
 HALVES = 10
-"""Random halves of the rows that an interval is taken from."""
+"""Random halves of the rows for an interval."""
 FOLDS = 5
-"""Parts of the rows that cross-validated scores leave out in turn."""
+"""Folds of cross-validated scores."""
 FEWEST = 20
-"""Rows from which on halves and held-out parts mean anything."""
+"""Fewest rows for halves and held-out parts."""
 
 
 def split_pair(
@@ -36,7 +36,7 @@ def split_pair(
     discrete_latents: Any,
     random_state: int,
 ) -> tuple[Pair, Pair]:
-    """Rows to learn from and rows to be judged on: the given ones, or a random fifth of rows or groups."""
+    """Training and test rows: the given ones, or a random fifth of rows or groups for testing."""
     check_seed(random_state)
     if rows is not None:
         check_counts(rows=(rows, 4))
@@ -67,7 +67,7 @@ def parted(pair: Pair, held: Array) -> tuple[Pair, Pair]:
 def looked_at(
     pair: Pair, groups: Array | None, rows: int | None, rng: np.random.Generator
 ) -> tuple[Pair, Array | None]:
-    """At most so many random rows, with their groups."""
+    """A limited number of random rows, with their groups."""
     if rows is None or pair.n <= rows:
         return pair, groups
     kept = some(np.arange(pair.n), rows, rng)
@@ -106,9 +106,9 @@ def halves_interval(
     r"""The interval of a score from its values on random halves; None where there are too few.
 
     A statistic of variance :math:`\sigma^2/n` varies by :math:`\sigma^2(1/m-1/n)` over samples of m of the n units, so
-    that the spread of the halves is that of the statistic times :math:`\sqrt{m/(n-m)}`. Two estimates of a variance
-    meet: the halves', and the units' own; the degrees of freedom of Student's quantile account for both. A score that
-    is judged on held-out units varies with those first of all, and they are the units that count.
+    that the spread of the halves is that of the statistic times :math:`\sqrt{m/(n-m)}`. Two variances are estimated,
+    from the halves and from the units; the degrees of freedom of Student's quantile account for both. A score on
+    held-out units varies mainly with those, so only they are counted as units.
     """
     judged = _judged(np.arange(n) if groups is None else groups, held)
     units = int(judged.sum()) if held is not None else len(judged)
@@ -134,7 +134,7 @@ def _judged(codes: Array, held: Array | None) -> Array:
 
 
 def some(rows: Array, most: int, rng: np.random.Generator) -> Array:
-    """At most so many of these rows, in order."""
+    """At most ``most`` of these rows, in order."""
     return rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
 
 

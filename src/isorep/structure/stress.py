@@ -1,10 +1,10 @@
-"""Stress test of the scores themselves: the same latents, changed in known ways, and which score notices what."""
+"""Stress test of the scores: latents changed in known ways, and the scores that detect each change."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.fft import dct
@@ -19,6 +19,9 @@ from .families import FAMILIES, Task
 from .mcc import measure_mcc
 from .mutual_information import NEIGHBORS
 from .splits import FOLDS, folds_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Change = Callable[[Pair, np.random.Generator], Pair]
 
@@ -43,9 +46,9 @@ class Stress(Record):
     values : dict of str to dict of str to float
         Every score under each perturbation.
     harmless : dict of str to bool
-        Which perturbations change nothing that matters.
+        Which perturbations keep every latent about the same single factor.
     tolerance : float
-        A score notices a perturbation that moves it by more.
+        A score detects a perturbation that changes it by more.
     """
 
     baseline: dict[str, float]
@@ -55,7 +58,7 @@ class Stress(Record):
 
     @property
     def notices(self) -> dict[str, dict[str, bool]]:
-        """For each perturbation, which scores move by more than the tolerance."""
+        """For each perturbation, which scores change by more than the tolerance."""
         return {
             name: {score: abs(value - self.baseline[score]) > self.tolerance for score, value in row.items()}
             for name, row in self.values.items()
@@ -68,7 +71,7 @@ class Stress(Record):
         return rows, columns, np.array(moved)
 
     def table(self) -> str:
-        """One line a score: its value, then how far each perturbation moves it; a dot where it does not notice."""
+        """One line per score: its value, then its change under each perturbation; a dot where it is not detected."""
         rows, columns, moved = self.changes()
         head = ["score", "value", *(f"{name}*" if self.harmless[name] else name for name in rows)]
         lines = [head]
@@ -76,6 +79,32 @@ class Stress(Record):
             cells = [f"{move:+.2f}" if abs(move) > self.tolerance else "." for move in moves]
             lines.append([score, f"{self.baseline[score]:.3f}", *cells])
         return aligned(lines) + "\n* changes nothing that matters"
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per score and perturbation: the score before and after, how far it moved, and if that matters."""
+        return [
+            {
+                "score": score,
+                "perturbation": name,
+                "baseline": self.baseline[score],
+                "value": value,
+                "change": value - self.baseline[score],
+                "harmless": self.harmless[name],
+            }
+            for name, row in self.values.items()
+            for score, value in row.items()
+        ]
+
+    def plot_matrix(self, ax: Axes | None = None, *, width: str = "double") -> Axes:
+        """How far each perturbation moves each score; those with a star change nothing that matters.
+
+        ``ax`` is where to draw, by default a new pyplot figure of two columns (6.9 inches) or one ("single").
+        """
+        from ..report.plots import matrix
+
+        rows, columns, moved = self.changes()
+        names = [f"{name}*" if self.harmless[name] else name for name in rows]
+        return matrix(ax, moved, names, columns, "change of the score", width=width, limits=(-1.0, 1.0))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with a versioned schema."""
@@ -95,19 +124,19 @@ def stress(
     discrete_factors: Any = None,
     random_state: int = 0,
 ) -> Stress:
-    """Change the latents in known ways and see which score notices what.
+    """Change the latents in known ways and report which scores detect each change.
 
     Parameters
     ----------
     factors, latents : arrays, data frames, mappings of columns, Representations or paths
         The same rows.
     perturbations : sequence of str, optional
-        Which of ``permuted``, ``scaled``, ``warped``, ``rotated``, ``duplicated``, ``noise_latents``, ``pruned``,
-        ``noisy``, ``few_rows``, ``correlated`` and ``shuffled``; by default all.
+        Perturbations, from ``permuted``, ``scaled``, ``warped``, ``rotated``, ``duplicated``, ``noise_latents``,
+        ``pruned``, ``noisy``, ``few_rows``, ``correlated`` and ``shuffled``; default: all.
     scores : sequence of str, optional
-        Families of scores, as for :func:`isorep.score_factors`; by default all but slots.
+        Families of scores, as for :func:`isorep.score_factors`; default: all but slots.
     tolerance : float
-        A score notices what moves it by more.
+        A score detects a perturbation that changes it by more.
     discrete_factors
         As for :func:`infomec`.
     random_state : int
@@ -178,7 +207,7 @@ def _warped(values: Array, rng: np.random.Generator) -> Array:
 
 
 def _rotated(values: Array, rng: np.random.Generator) -> Array:
-    """By a cosine transform, whose entries are all of about one size: a random rotation may be a mild one."""
+    """Rotated by a cosine transform, whose entries all have about one size: a random rotation may be mild."""
     return np.asarray(standardised(values) @ (dct(np.eye(values.shape[1]), norm="ortho") * _signs(values, rng)))
 
 
@@ -209,7 +238,7 @@ def _few_rows(pair: Pair, rng: np.random.Generator) -> Pair:
 
 
 def _correlated(pair: Pair, rng: np.random.Generator) -> Pair:
-    """Keep rows whose first two factors stand at about the same place in their order."""
+    """Keep rows whose first two factors have about the same rank."""
     if len(pair.factors) < 2:
         return pair
     first, second = (rankdata(pair.factors[index].values) / pair.n for index in (0, 1))
@@ -226,12 +255,12 @@ PERTURBATIONS: dict[str, Perturbation] = {
     "scaled": Perturbation("latents multiplied by numbers from 1/4 to 4", True, _of_latents(_scaled)),
     "warped": Perturbation("every latent bent by a steep monotone curve", True, _of_latents(_warped)),
     "few_rows": Perturbation("a tenth of the rows", True, _few_rows),
-    "correlated": Perturbation("rows chosen so that the first two factors go together", True, _correlated),
-    "rotated": Perturbation("latents turned so that each mixes all", False, _of_latents(_rotated)),
+    "correlated": Perturbation("rows chosen so that the first two factors are correlated", True, _correlated),
+    "rotated": Perturbation("latents rotated so that each mixes all", False, _of_latents(_rotated)),
     "duplicated": Perturbation("every latent twice", False, _of_latents(_duplicated)),
-    "noise_latents": Perturbation("as many latents of noise besides", False, _of_latents(_with_noise_latents)),
+    "noise_latents": Perturbation("as many noise latents added", False, _of_latents(_with_noise_latents)),
     "pruned": Perturbation("without the latent of the first factor", False, _pruned),
     "noisy": Perturbation("noise of half a standard deviation on every latent", False, _of_latents(_noisy)),
-    "shuffled": Perturbation("rows shuffled: latents know nothing", False, _shuffled),
+    "shuffled": Perturbation("rows shuffled: latents are uninformative", False, _shuffled),
 }
-"""What :func:`stress` can do to latents and rows."""
+"""The perturbations of :func:`stress`."""

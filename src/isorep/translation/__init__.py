@@ -1,4 +1,4 @@
-"""Translation: a map from the vectors of an old model to those of a new one, and what it loses."""
+"""Translation: a map from the vectors of an old model to those of a new one, and its loss in retrieval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Drift: do new rows look like those a map was fitted to? Three numbers that need no labels and no pairs.
+r"""Drift: three statistics, without labels or pairs, that compare new rows with those a map was fitted to.
 
 The reference is exchangeable with rows of the same model: mean and covariance come from the training folds, and the
 limit on whitened norms from the test fold, so that fewer rows than dimensions raise no false alarm.
@@ -15,9 +15,9 @@ from ..representation import Array, Matrix
 from ..results import Record
 from ..rows import HeldRows, in_chunks, map_blocks, read_rows, refuse_non_finite
 
-SAMPLE = 10_000  # rows of an input that are looked at
+SAMPLE = 10_000  # rows of an input that are used
 QUANTILE = 0.999
-_DAMPING = 1e-3  # of the mean variance: what varies less than this counts as this
+_DAMPING = 1e-3  # share of the mean variance: a lower bound on the variance of each direction
 _MOST_SHIFT = 0.35
 _MOST_RATIO = 1.25
 _MOST_OUTSIDE = 0.05
@@ -25,17 +25,17 @@ _RUN = 16  # consecutive rows that are read together
 
 
 class DriftWarning(UserWarning):
-    """The rows do not look like those that the map was fitted to."""
+    """Warning: the rows do not look like those that the map was fitted to."""
 
 
 @dataclass(frozen=True)
 class Drift(Record):
-    """How far rows lie from those a map was fitted to.
+    """Drift of rows relative to those a map was fitted to.
 
     ``shift`` is the distance of the means, in RMS radii of the training rows; ``ratio`` the median distance from the
-    training mean over that of rows of the same model, which a few outliers do not move; ``outside`` the share of rows
-    whose whitened norm exceeds what 999 of 1,000 rows of the same model stay below. ``alarms`` says in words what is
-    beyond its limit.
+    training mean over that of rows of the same model, which is robust to outliers; ``outside`` the share of rows whose
+    whitened norm exceeds the 99.9% quantile of rows of the same model. ``alarms`` lists the statistics beyond their
+    limits, in words.
     """
 
     rows: int
@@ -54,11 +54,11 @@ class Drift(Record):
 
 
 @dataclass(frozen=True, eq=False)
-class Reference:
-    r"""What is kept of the old rows that a map was fitted to.
+class Reference(Record):
+    r"""Reference for drift: statistics of the old rows that a map was fitted to.
 
     ``whitener`` is the damped inverse root :math:`V(D/n+\epsilon\bar D)^{-1/2}` of their covariance. The rest is
-    known from ``held`` rows that were not fitted to: ``limit`` is the 99.9 % point of their whitened norms,
+    estimated from ``held`` rows that were not fitted to: ``limit`` is the 99.9% quantile of their whitened norms,
     ``distance`` their median distance from the mean, and ``spread`` the standard deviation of its logarithm, by
     quartiles.
     """
@@ -101,7 +101,7 @@ class Reference:
         return Drift(n, shift, ratio, outside, tuple(self._alarms(n, shift, ratio, outside)))
 
     def _alarms(self, n: int, shift: float, ratio: float, outside: float) -> Iterator[str]:
-        """What exceeds its limit; small samples, here or in training, are given room for chance."""
+        """Statistics beyond their limits; limits are wider for small samples, here or in training."""
         if not shift <= _MOST_SHIFT + 3 * max(ratio, 1.0) * np.sqrt(1 / n + 1 / self.rows):
             yield f"their mean lies {shift:.2f} RMS radii away"
         room = 6 * self.spread * np.sqrt(1 / n + 1 / self.held)
@@ -131,7 +131,7 @@ def damped_whitener(values: Array, vectors: Array, n: int) -> Array:
 
 
 def _spread(n: int) -> Array:
-    """At most so many rows from all over the data, in short runs that a disk reads at once."""
+    """A limited number of evenly spread rows, in short runs that a disk reads at once."""
     if n <= SAMPLE:
         return np.arange(n)
     runs = SAMPLE // _RUN

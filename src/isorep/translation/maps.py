@@ -1,6 +1,6 @@
-r"""Maps from moments: how each kind is fitted, and what every candidate strength and rank errs on other moments.
+r"""Maps from moments: the fit of each kind, and the error of every candidate strength and rank on other moments.
 
-Nothing here sees a row. The learning curve is what the best kind of map errs when it is fitted to fewer pairs.
+No function here reads rows. The learning curve is the error of the best kind of map when fitted to fewer pairs.
 
 With :math:`X^\top X=VDV^\top` of the training rows, the ridge map of strength
 :math:`\lambda` is :math:`A_\lambda=V(D+\lambda)^{-1}V^\top X^\top Y`, so that one decomposition serves all strengths.
@@ -21,21 +21,21 @@ from ..representation import Array
 from ..rows import map_blocks
 
 MAPS = ("rigid", "linear", "ridge", "low_rank")
-"""The kinds of map, simplest first: of two that err alike, the first is taken."""
+"""The kinds of map, simplest first: of two with about the same error, the first is chosen."""
 
 _STRENGTHS = np.logspace(-8, 3, 45)  # of ridge, in units of the mean variance of the old columns
 _WEAKER = (1.0, 0.1, 0.01)  # a low-rank map needs less shrinking than a ridge map of full rank
-_ALIKE = 1e-3  # of squared errors: what is closer than this share is no reason for a higher rank
+_ALIKE = 1e-3  # relative difference of squared errors that does not justify a higher rank
 _RESOLVED = 1e-12  # of the largest eigenvalue: axes that explain less are left out
 _EXACT = 1e-10  # of the target's variance: errors below it are rounding
 _EXACT_RADII = 1e-6  # the same of errors in radii
-ENOUGH = 0.05  # an error within this share of that of all pairs is as good
-_STILL_HELPS = 0.02  # the least gain of a doubling that is worth more pairs
+ENOUGH = 0.05  # relative excess over the error of all pairs that counts as equal
+_STILL_HELPS = 0.02  # the smallest gain of a doubling that makes more pairs worthwhile
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What selection chooses: the ridge strength in units of summed squares, and the rank."""
+    """Hyperparameters that selection chooses: the ridge strength in units of summed squares, and the rank."""
 
     strength: float | None = None
     rank: int | None = None
@@ -134,7 +134,7 @@ class Training:
 def choose(kind: str, sets: Sequence[tuple[Training, Moments]], unit: float) -> tuple[Setting, float]:
     """The setting of least error over pairs of training set and held-out moments, and that summed squared error.
 
-    ``unit`` is the mean of the old side's eigenvalues, which strengths are multiples of. One set a core is worked on.
+    ``unit`` is the mean of the old side's eigenvalues, which strengths are multiples of. Sets run in parallel.
     """
     if kind in ("rigid", "linear"):
         return Setting(), float(_summed(sets, lambda train, held: _error(train.fit(kind, Setting()), held)))
@@ -161,7 +161,7 @@ def _summed(sets: Sequence[tuple[Training, Moments]], errors: Callable[[Training
 
 
 def best_of(errors: dict[str, float], spread: float) -> str:
-    """The kind of least selection error; among those that err alike, the simplest."""
+    """The kind of least selection error; the simplest among those with about the same error."""
     enough = min(errors.values()) * (1 + _ALIKE) + _EXACT * spread
     return next(kind for kind in MAPS if kind in errors and errors[kind] <= enough)
 
@@ -172,7 +172,7 @@ def _error(fitted: AffineMap, held: Moments) -> float:
 
 @dataclass(frozen=True)
 class Point:
-    """A training set of that many pairs, and its RMS error on the test fold in RMS radii of the new vectors."""
+    """One point of the learning curve: a number of pairs, and the RMS error on the test fold in RMS radii."""
 
     pairs: int
     error: float
@@ -182,8 +182,8 @@ class Point:
 class Curve:
     """How the error of one kind of map falls with the number of pairs.
 
-    ``enough`` is the smallest number of pairs shown from which on the error stays within 5 % of that of all training
-    pairs; None if only all of them do. ``gain`` is the share of the error that the last doubling removed.
+    ``enough`` is the smallest number of pairs on the curve from which the error stays within 5% of that of all training
+    pairs; None if only all of them reach it. ``gain`` is the share of the error that the last doubling removed.
     """
 
     kind: str
@@ -201,7 +201,7 @@ def learning_curve(
 ) -> Curve:
     """Fit the kind to every prefix of the codes and test it on the last code.
 
-    A smaller set chooses strength and rank for itself, on the training rows that it leaves; the whole has ``chosen``.
+    A smaller set selects its own strength and rank, on the remaining training rows; the full set uses ``chosen``.
     """
     *training, test = codes
 
@@ -215,7 +215,7 @@ def learning_curve(
 
 
 def read_curve(kind: str, points: tuple[Point, ...]) -> Curve:
-    """How many pairs are enough, and what the last doubling gained."""
+    """The number of pairs that is enough, and the gain of the last doubling."""
     last = points[-1]
     enough: int | None = None
     for point in reversed(points[:-1]):
@@ -228,12 +228,12 @@ def read_curve(kind: str, points: tuple[Point, ...]) -> Curve:
         half = min(halves, key=lambda point: abs(last.pairs / point.pairs - 2))
         gain = 1 - last.error / max(half.error, _EXACT_RADII) if last.error > _EXACT_RADII else 0.0
     told = (
-        f"{last.pairs:,} training pairs are not shown to be enough: every smaller set errs more than {ENOUGH:.0%} "
-        "beyond them"
+        f"{last.pairs:,} training pairs are not shown to be enough: the errors of smaller sets do not stay within "
+        f"{ENOUGH:.0%} of theirs"
     )
     if enough is not None:
         told = (
-            f"{enough:,} pairs are enough: from there on the error stays within {ENOUGH:.0%} of that of all "
+            f"{enough:,} pairs are enough: with more, the error stays within {ENOUGH:.0%} of that of all "
             f"{last.pairs:,} training pairs"
         )
     if gain is not None:

@@ -15,6 +15,12 @@ from .result import Translation, headline_k
 from .retrieval import Recall
 
 REACHED = {"translate": True, "with losses": None, "re-embed": False, "unrelated": False}
+HEADLINES = {
+    "translate": "Old vectors can be translated instead of embedding again.",
+    "with losses": "Old vectors can be translated with some loss.",
+    "re-embed": "Translating loses much: embed again where retrieval matters.",
+    "unrelated": "The rows, as paired, are not shown to be related.",
+}
 STEPS = {"translate": "translate", "with losses": "translate with losses", "re-embed": "embed again"}
 COLOUR = COLOURS | {"ridge": "s1", "low_rank": "s4"}
 RETRIEVAL = (
@@ -46,7 +52,7 @@ def page(result: Translation) -> Page:
         result,
         f"{old} → {new} · translation",
         f"Translation of {old} (old) to {new} (new)",
-        Answer.of(result.verdict.sentence, REACHED[answer], STEPS, answer),
+        Answer.of(HEADLINES[answer], result.verdict.sentence, REACHED[answer], STEPS, answer),
         _tiles(result),
         (
             _retrieval(result),
@@ -101,7 +107,7 @@ def _share_figure(kind: str, title: str, caption: str, sides: Mapping[str, Recal
 
 
 def _map_table(result: Translation) -> Table:
-    numbers: Forms = dict.fromkeys(("mean", "RMS", "R²", "cosine", "selection"), fixed)
+    numbers: Forms = dict.fromkeys(("held-out error", "RMS", "R²", "cosine", "selection"), fixed)
     columns: Forms = {"map": str, **numbers, "strength": compact, "rank": count}
     rows = [
         (
@@ -126,11 +132,11 @@ def _map_figure(result: Translation) -> Figure:
         )
     return Figure(
         "maps-figure",
-        "Mean error of each map",
+        "Held-out error of each map",
         "Held out, with a jackknife interval over test rows.",
         "",
-        Intervals(tuple(rows), "mean error; 1 is no better than the mean"),
-        legend=(Key("dot", "", "held out"), Key("whisker", "", "95 % interval")),
+        Intervals(tuple(rows), "held-out error; 1 is no better than the mean"),
+        legend=(Key("dot", "", "held-out error"), Key("whisker", "", "95% interval")),
     )
 
 
@@ -160,7 +166,7 @@ def _reference(result: Translation) -> Definitions:
         (
             ("RMS radius", compact(known.radius), f"of {count(known.rows)} training rows"),
             ("median distance", compact(known.distance), f"of {count(known.held)} rows that were not fitted to"),
-            ("limit of the whitened norm", compact(known.limit), "99.9 % of these stay below"),
+            ("limit of the whitened norm", compact(known.limit), "99.9% of these stay below"),
         )
     )
 

@@ -14,7 +14,7 @@ from ..similarity.neighbours import nearest
 
 Preparation = Callable[[Array], Array]
 
-METRICS = {"cosine": "cosine", "euclidean": "euclidean", "dot": "inner_product"}  # and what the search calls them
+METRICS = {"cosine": "cosine", "euclidean": "euclidean", "dot": "inner_product"}  # and their names in the search
 _CORPUS_BYTES = 2**28  # of vectors in memory; the search takes as much again
 
 
@@ -32,14 +32,14 @@ class Recall:
 
 @dataclass(frozen=True)
 class Retrieval:
-    """What is found among native new vectors by queries of the test fold.
+    """Retrieval among native new vectors by queries of the test fold.
 
     Attributes
     ----------
     maps : dict of str to Recall
-        Queries translated by each map, the corpus native.
+        Translated queries, by each map, in the native corpus.
     store : Recall
-        The other way round, by the best map: the corpus translated, queries native.
+        Native queries in a corpus translated by the best map.
     ceiling : Recall
         Native queries.
     floor : Recall
@@ -142,9 +142,9 @@ def _corpus(side: Matrix, rows: Array, fitted: AffineMap | None, prepare: Prepar
 
 
 def _preparation(metric: str, native: Array) -> Preparation:
-    """Brings rows to one scale, where float32 is enough.
+    """Scale rows so that float32 is enough.
 
-    Distances are taken about the mean of some native rows, where a large mean does not drown them.
+    Distances are taken about the mean of some native rows, so that a large mean costs no digits.
     """
     centre = native.mean(axis=0) if metric == "euclidean" else np.zeros(native.shape[1])
     scale = float(np.sqrt(((native - centre) ** 2).sum(axis=1).mean())) or 1.0

@@ -1,6 +1,6 @@
-"""``isorep.translate``: from paired vectors of two models to a map, and to what it loses.
+"""``isorep.translate``: from paired vectors of two models to a map and its loss.
 
-One code a row says which rows test, which choose and which fit, so that one pass of moments serves every question.
+One code per row assigns it to testing, selection or fitting, so that one pass of moments serves all steps.
 The steps are moments, selection, fits, the test fold, retrieval and the learning curve.
 """
 
@@ -46,10 +46,10 @@ def translate(
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> Translation:
-    r"""Can vectors of an old model be translated to a new one's, and what is lost?
+    r"""Translate vectors of an old model into the space of a new one, and measure the loss.
 
-    Maps :math:`x\mapsto(x-\mu_x)A+\mu_y` are fitted from the moments of paired rows. One fold tests and is used for
-    nothing else; on the others, cross-validation from moments alone chooses the strength of ``ridge``,
+    Maps :math:`x\mapsto(x-\mu_x)A+\mu_y` are fitted from the moments of paired rows. One fold is kept for testing
+    only; on the others, cross-validation from moments alone chooses the strength of ``ridge``,
 
     .. math:: \min_A\|Y-XA\|_F^2+\lambda\|A\|_F^2,
 
@@ -61,27 +61,27 @@ def translate(
     old, new : (n, d) arrays, Representations, paths or Dask arrays
         Paired rows: the same items, embedded by both models.
     maps : sequence of str
-        Which of ``rigid``, ``linear``, ``ridge``, ``low_rank``.
+        Kinds of map to fit; default: all, ``rigid``, ``linear``, ``ridge``, ``low_rank``.
     folds : int
-        Number of folds, at least 3: one tests, the others choose.
+        Number of folds, at least 3: one for testing, the others for selection.
     groups : (n,) array, optional
-        Rows that belong together (chunks of a document): they are kept in one fold and left out together for
-        intervals. With ``join`` one label per row of ``old`` as given. By default rows that are equal on either side
-        belong together.
+        Label per row: rows with one label (chunks of a document) stay in one fold and are left out together for
+        intervals. With ``join``, one label per row of ``old`` as given. Default: rows that are equal on either side
+        form a group.
     join : bool
-        Align by row id instead of refusing another order or other rows.
+        Align by row id; default: raise an error if order or rows differ.
     at : sequence of int
-        The numbers of neighbours k of recall and overlap.
+        Numbers of neighbours k for recall and overlap.
     metric : {"cosine", "euclidean", "dot"}
-        How neighbours are ranked.
+        Metric by which neighbours are ranked; default cosine.
     n_queries, n_corpus : int
-        At most so many queries (of the test fold) and vectors to search.
+        Largest numbers of queries (from the test fold) and of vectors to search.
     n_boot : int
-        0 switches intervals off. They come from a jackknife over blocks of test rows, which draws nothing.
+        0 switches intervals off. They come from a jackknife over blocks of test rows; other values have no effect.
     random_state : int
         Seed of folds, queries and blocks.
     progress : callable, optional
-        Called with a stage's name, the steps done and the steps in all.
+        Called with the name of the stage, the number of steps done and the total.
 
     Returns
     -------
@@ -213,7 +213,7 @@ class Split:
 
     @property
     def test_rows(self) -> Array:
-        """The rows that nothing is fitted to or chosen by, in order."""
+        """The test rows, used for neither fitting nor selection, in order."""
         return np.flatnonzero(self.codes == self.n_codes - 1)
 
     def selection_folds(self, moments: list[Moments]) -> list[Moments]:
@@ -236,7 +236,7 @@ def split_rows(n: int, n_folds: int, groups: Array | None, rng: np.random.Genera
 
 
 def _shells(groups: Array, rng: np.random.Generator) -> Array:
-    """The shell of each row: the first ends where a row in 2^k does, each further one doubles what is there.
+    """The shell of each row: the first has one row in 2^k, and each further shell doubles the total.
 
     A group lies in the shell that its first row falls into.
     """
@@ -255,8 +255,7 @@ def _shells(groups: Array, rng: np.random.Generator) -> Array:
 class Sums:
     """The moments of every code, from which all maps and choices follow, and the facts about both sides.
 
-    ``resolved`` says whether moments resolve all directions of the old side, ``left_out`` which of its columns hardly
-    vary.
+    ``resolved`` is true if moments resolve all directions of the old side; ``left_out`` names columns that hardly vary.
     """
 
     codes: list[Moments]
@@ -301,7 +300,7 @@ def _side(name: str, values: Matrix, total: Moments) -> tuple[Side, Factor]:
 def _drop_columns(moments: Moments, left_out: Array, mean: Array) -> None:
     """Take columns of the old vectors that hardly vary out of the moments, so that no map uses them.
 
-    Least squares would give them huge coefficients, and what is noise here may be larger noise in a store.
+    Least squares would give them huge coefficients, which would amplify noise in other rows.
     """
     moments.xx[left_out], moments.xx[:, left_out] = 0.0, 0.0
     moments.xy[left_out] = 0.0
@@ -325,7 +324,7 @@ def select_maps(
 
 
 def fit_maps(sums: Sums, settings: Mapping[str, Setting], best: str) -> tuple[dict[str, AffineMap], AffineMap]:
-    """Every map fitted to the training rows, and the best one to all rows, one a core."""
+    """Every map fitted to the training rows, and the best one to all rows, in parallel."""
     whole = Training(sums.total, sums.training.rounding)
     wanted = [*((sums.training, kind) for kind in settings), (whole, best)]
 
@@ -340,7 +339,7 @@ def fit_maps(sums: Sums, settings: Mapping[str, Setting], best: str) -> tuple[di
 def score_maps(
     pair: Pair, rows: Array, sums: Sums, fitted: Mapping[str, AffineMap], blocks: Array, report: Progress
 ) -> tuple[dict[str, HeldOut], Reference]:
-    """One pass over the test fold: errors and cosines of every map, and what drift is measured against.
+    """One pass over the test fold: errors and cosines of every map, and the reference for drift.
 
     ``blocks`` holds the block of each test row that a jackknife leaves out.
     """

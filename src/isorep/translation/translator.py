@@ -1,6 +1,6 @@
-"""Translator, a fitted map that can be kept: it translates rows, says when they look foreign, and lies in a file.
+"""Translator: a fitted map that translates rows, warns about drift, and can be saved to a file.
 
-Translating files: looked at before anything is written, streamed, and written completely or not at all.
+Translating files: the input is checked before anything is written, then streamed; output is complete or absent.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from ..errors import InputError
 from ..files import replacing
 from ..ica.whitening import AffineRows
 from ..representation import Array, Representation
-from ..rows import Crew, Progress, no_progress, refuse_non_finite
+from ..rows import Progress, no_progress, refuse_non_finite
 from ..storage import loaded, read, shards, write
 from ..storage.model_files import ModelFile, Shapes, require_model_path, save_arrays
 from ..storage.registry import reader, split_key, suffixes
 from ..storage.remote import address
 from ..storage.write import require_target
+from ..threads import Crew
 from .drift import Drift, DriftWarning, Reference
 from .maps import MAPS
 
@@ -45,9 +46,9 @@ class Translator:
         :math:`A`.
     old_mean, new_mean : (d_old,) and (d_new,) arrays
     reference : Reference
-        What rows of the old model look like.
+        Statistics of the old model's rows, for the drift check.
     facts : dict
-        What is known about the fit, as plain JSON: names, numbers of pairs, held-out error and recall, fingerprints.
+        Facts about the fit, as plain JSON: names, numbers of pairs, held-out error and recall, fingerprints.
 
     Examples
     --------
@@ -67,15 +68,15 @@ class Translator:
 
     @classmethod
     def from_map(cls, kind: str, fitted: AffineMap, reference: Reference, facts: dict[str, Any]) -> Translator:
-        """A fitted map with what is known about it."""
+        """A translator from a fitted map and facts about it."""
         matrix = fitted.matrix[:, : fitted.target_width]
         return cls(kind, matrix, fitted.source_mean, fitted.target_mean, reference, facts)
 
     def transform(self, X: Any, *, check: bool = True) -> Any:
         """Translate rows: products in float32 for float32 and coarser rows, in float64 for float64.
 
-        A Dask array stays one, of which a sample is computed for the check and nothing else.
-        Rows that do not look like the old model's raise a :class:`~isorep.DriftWarning`, unless ``check`` is False.
+        Returns a lazy Dask array for a Dask array; only a sample is computed, for the check.
+        Rows that do not look like the old model's cause a :class:`~isorep.DriftWarning`, unless ``check`` is False.
         """
         data = self._rows(X)
         if check:
@@ -86,14 +87,14 @@ class Translator:
         return values.array() if isinstance(values, ChunkedRows) else values[:]
 
     def drift(self, X: Any) -> Drift:
-        """How far rows lie from those the map was fitted to; at most 10,000 are looked at."""
+        """Drift of rows relative to those the map was fitted to, from at most 10,000 of them."""
         data = self._rows(X)
         return self.reference.drift(data.values, data.name or "X")
 
     def translated(
         self, data: Representation, *, crew: Crew | None = None, progress: Callable[[int, int], None] | None = None
     ) -> Representation:
-        """Rows of a file or an array as they will be: translated block by block when they are read, ids kept."""
+        """Rows of a file or an array, translated lazily, block by block when they are read; ids are kept."""
         rows = self._rows(data)
         if isinstance(rows.values, ChunkedRows):
             double = rows.values.dtype.itemsize >= 8
@@ -136,7 +137,7 @@ class Translator:
 
     @classmethod
     def load(cls, path: str | Path) -> Translator:
-        """The map that a file holds; one that is damaged, hostile or something else is refused with one sentence."""
+        """Load a map from a file; damaged or foreign files raise an error."""
         file = ModelFile(path, FORMAT, "map")
         facts, arrays = file.read(lambda facts: _check_facts(file, facts), _shapes)
         scales = dict(zip(_SCALES, arrays["scales"].tolist(), strict=True))
@@ -178,11 +179,11 @@ class TranslatedRows(AffineRows):
         super().__init__(data.values, name, by.matrix, by.old_mean, by.new_mean, crew=crew, progress=progress)
         with np.errstate(over="ignore"):
             self._before, self._matrix = (np.ascontiguousarray(part, self.dtype) for part in (by.old_mean, by.matrix))
-            rounded = self._before - by.old_mean  # what float32 took off the mean is added behind the map
+            rounded = self._before - by.old_mean  # the rounding error of the mean in float32 is added after the map
             self._after = np.asarray(by.new_mean + rounded @ by.matrix, self.dtype)
 
     def _map_block(self, block: Array, out: Array) -> None:
-        """Centre first: the product of large means would drown the rest in float32."""
+        """Centre first: in float32 the product of large means would cost digits."""
         with np.errstate(over="ignore", invalid="ignore"):
             np.matmul(np.subtract(block, self._before, dtype=self.dtype), self._matrix, out=out)
             out += self._after
@@ -193,7 +194,7 @@ class TranslatedRows(AffineRows):
 
 
 class _TranslatedChunk:
-    """What a worker makes of a chunk: the same as :class:`TranslatedRows` of its rows."""
+    """Translation of a chunk in a worker, the same as :class:`TranslatedRows` of its rows."""
 
     def __init__(self, by: Translator, name: str) -> None:
         self._by, self._name = by, name
@@ -225,7 +226,7 @@ def _shapes(facts: dict[str, Any]) -> Shapes:
 
 @dataclass(frozen=True)
 class Source:
-    """What is to be translated: one file, or the files of a folder, as one matrix of rows."""
+    """Input of a translation: one file, or the files of a folder, as one matrix of rows."""
 
     path: str
     rows: Representation
@@ -265,7 +266,7 @@ def translate_files(
     drop_ids: bool = False,
     progress: Progress = no_progress,
 ) -> Representation:
-    """Write the translated rows to one file, or file by file to a folder; what was written comes back, unread.
+    """Write the translated rows to one file, or file by file to a folder; returns the output, opened lazily.
 
     Reading, products and writing overlap; memory stays at a few blocks. With rows in the workers of a Dask cluster, the
     workers translate them; one file is written here, and the files of a folder by the workers.
@@ -298,7 +299,7 @@ def _translate_in_workers(
         try:
             write(result, output, drop_ids=drop_ids)
         except InputError:
-            refuse_non_finite(source.rows.values, source.rows.name or "the data")  # a worker knows its chunk alone
+            refuse_non_finite(source.rows.values, source.rows.name or "the data")  # a worker has only its own chunk
             raise
         progress("translating", len(result), len(result))
         return result
@@ -318,12 +319,12 @@ def _translate_in_workers(
 def _translate_shard(
     translator: Translator, file: str, key: str | None, ids: str | None, target: str, drop_ids: bool
 ) -> None:
-    """One file of a folder, read and written by a worker; begun anew if the worker is lost."""
+    """One file of a folder, read and written by a worker; restarted if the worker is lost."""
     write(translator.translated(read(file, key=key, ids=ids)), target, drop_ids=drop_ids)
 
 
 def has_ids(result: Representation, output: str | Path, drop_ids: bool) -> bool:
-    """Whether what was written holds row ids: an npy file has no place for them."""
+    """Whether the output has row ids: an npy file cannot hold them."""
     if result.ids is None or drop_ids:
         return False
     path = split_key(output, None)[0]

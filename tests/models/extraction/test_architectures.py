@@ -132,7 +132,7 @@ def test_a_padding_id_that_the_model_does_not_have_never_reaches_it(tmp_path):
 
 def test_a_pooler_without_weights_is_not_read_at_random(tmp_path):
     save(tmp_path, "BertForMaskedLM", **TEXT, max_position_embeddings=CONTEXT)
-    assert "the weights have no pooler, which stays as it was made" in isorep.extract(tmp_path, FULL).caveats
+    assert "the weights have no pooler, which keeps its initial values" in isorep.extract(tmp_path, FULL).caveats
     for options in ({"layers": "pooler"}, {"layers": "pooler.dense"}, {"layers": "output", "key": "pooler_output"}):
         refused(tmp_path, r"have no pooler, so that what pooler\S* gives is random", **options)
 
@@ -146,7 +146,7 @@ def test_a_masked_autoencoder_is_shown_whole_images_with_patches_in_order(tmp_pa
         wanted = model(torch.as_tensor(IMAGES), noise=torch.arange(16.0).expand(5, 16), output_hidden_states=True)
     np.testing.assert_allclose(found["hidden_0"].values, wanted.hidden_states[0].reshape(-1, 8), atol=1e-5)
     np.testing.assert_allclose(found["output"].values, wanted.last_hidden_state.reshape(-1, 8), atol=1e-5)
-    assert found.caveats == (f"{tmp_path.name} masks patches at random (75%): it was shown whole images",)
+    assert found.caveats == (f"{tmp_path.name} masks patches at random (75%): masking was switched off",)
     trained = transformers.AutoModel.from_pretrained(tmp_path)
     isorep.extract(trained, IMAGES)
     assert trained.config.mask_ratio == 0.75

@@ -252,7 +252,9 @@ def test_outputs_of_one_dimensional_convolutions_have_channels_first_or_a_note()
     data = np.random.default_rng(0).standard_normal((6, 3, 10)).astype(np.float32)
     found = isorep.extract(model, data, layers=["0", "1", "2"])
     assert [found[name].shape[1] for name in found.layers] == [5, 8, 5]
-    assert found.caveats == ("layer 1 was taken as 5 positions of 8 channels; --channels first says otherwise",)
+    assert found.caveats == (
+        "layer 1 was read as 5 positions of 8 channels; use --channels first if channels come first",
+    )
     first = isorep.extract(model, data, layers="1", channels="first")
     assert (first["1"].shape[1], first.caveats) == (5, ())
     assert isorep.extract(model, data, layers="1", pool="flatten").caveats == ()

@@ -75,7 +75,7 @@ def test_rows_that_depend_on_the_rest_of_their_batch_are_refused(first):
 def test_random_numbers_in_a_pass_are_a_note():
     found = isorep.extract(nn.Sequential(nn.Linear(4, 3), Dropping()), X, layers=["0", "1"])
     (note,) = found.caveats
-    assert note.startswith("layer 1 gave other values when the same example was shown again")
+    assert note.startswith("layer 1 gave other values for the same example again")
 
 
 def test_lazy_modules_are_refused_before_their_weights_are_drawn():

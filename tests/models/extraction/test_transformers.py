@@ -283,7 +283,7 @@ def test_an_encoder_is_taken_with_or_without_its_decoder(alone, tmp_path):
     with torch.no_grad():
         wanted = [model.get_encoder()(torch.as_tensor([row]))[0][0].numpy() for row in ([4, 5, 6, 7], [8, 9])]
     np.testing.assert_allclose(found["hidden_2"].values, np.concatenate(wanted), atol=1e-5)
-    assert found.caveats == ("of an encoder-decoder model the encoder is used",)
+    assert found.caveats == ("only the encoder of an encoder-decoder model is used",)
 
 
 def test_an_encoder_that_lacks_weights_of_its_own_is_refused(tmp_path):

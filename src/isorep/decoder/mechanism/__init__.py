@@ -1,4 +1,4 @@
-"""Mechanistic independence: factors told apart by how they act on the outputs, whatever their distribution.
+"""Mechanistic independence: factors distinguished by how they act on the outputs, not by their distribution.
 
 The losses live in :mod:`isorep.decoder.mechanism.losses`, which needs torch.
 """

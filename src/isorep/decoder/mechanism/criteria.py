@@ -1,4 +1,4 @@
-"""Criteria over all samples and tolerances."""
+"""Criteria of mechanistic independence over all samples and tolerances."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .type_s import BOUND, EXACT, Gap, Pool, exact_gap, gap_bound, pool, sparsit
 from .views import Frame, View, consecutive
 
 MEASURES = {
-    "D": "largest share of an output in a second block, 0 is disjoint",
-    "M": "least outputs that a support has over another's, at least 1",
-    "S": "nonzeros that a misaligned basis has more, at least 1",
+    "D": "largest share of an output due to a second block, 0 is disjoint",
+    "M": "fewest outputs in one support and not in another's, at least 1",
+    "S": "extra nonzeros of a misaligned basis, at least 1",
     "H2": "cross-block share, 0 is additive",
     "H3": "cross-block share, 0 is at most bilinear",
     "IMA": "largest cosine between two blocks, 0 is orthogonal",
@@ -30,13 +30,13 @@ MEASURES = {
 }
 _RANDOM_ROWS, _RANDOM_PAIRS = 30, 10  # swapped in each random basis
 _FLAT = 1e-9  # a Hessian below this share of the Jacobian over the latents' spread is zero
-_PIECEWISE = 1e-6  # a chord bent by more of its length is no straight line
+_PIECEWISE = 1e-6  # a chord that bends by more than this share of its length is not straight
 _BUDGET = 10  # exact gaps: times the limit of one sample, in all
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """The samples, their frames, and what bounds the work."""
+    """The samples, their frames, and the limits of the work."""
 
     jacobians: Array
     frames: tuple[Frame, ...]
@@ -49,7 +49,7 @@ class Samples:
 
     @property
     def limit(self) -> int:
-        """Subsets of rows to look at in one matrix."""
+        """The number of subsets of rows to examine in one matrix."""
         return max(1, min(self.subsets, self.cells // int(self.jacobians.shape[1])))
 
     def rng(self, stream: int) -> np.random.Generator:
@@ -58,7 +58,7 @@ class Samples:
 
 
 def disjointness(samples: Samples) -> Criterion:
-    """Type D: no output is moved by two blocks."""
+    """Type D: no output depends on two blocks."""
     scores = np.array([shared(each) for each in samples.frames])
     levels = _share_levels(samples, scores, [each.noise for each in samples.frames], "row norms")
     parts = []
@@ -115,7 +115,7 @@ def supports_and_sparsity(samples: Samples) -> tuple[Criterion, Criterion]:
 
 
 def orthogonality(samples: Samples) -> Criterion:
-    """Independent mechanism analysis (IMA) of blocks: what one block moves is orthogonal to what another does."""
+    """Independent mechanism analysis (IMA) of blocks: the outputs' changes by different blocks are orthogonal."""
     scores, errors = [], []
     for here in samples.frames:
         parts = [here.block(place) for place in range(len(here.places))]
@@ -127,7 +127,7 @@ def orthogonality(samples: Samples) -> Criterion:
 
 
 def stretches(jacobians: Array, tolerances: Sequence[float], noise: float) -> tuple[list[Criterion], list[Leakage]]:
-    """Conformal: all directions are stretched alike at a sample. Isometric, up to one scale: at all samples, too.
+    """Conformal: all directions are stretched equally at a sample. Isometric, up to one scale: also at all samples.
 
     By the singular values of Jacobians in the latents' own units, which no rotation of the latents changes.
     """
@@ -160,7 +160,7 @@ def interactions(
 ) -> tuple[Criterion, list[str], list[Leakage]]:
     """Type H_n: by derivatives at the first ``higher`` samples where the decoder has them, and by swaps at all.
 
-    ``bases`` are random ones, for the leakage beside that of the blocks.
+    ``bases`` are random ones, for the chance level of the leakage.
     """
     name, blocks, said = f"H{order}", range(len(samples.blocks)), []
     leaks: list[Leakage | None] = []
@@ -223,7 +223,7 @@ def _random_swaps(
 
 
 def _share_levels(samples: Samples, shares: Array, errors: Sequence[float] | Array, method: str) -> tuple[Level, ...]:
-    """Shares that are 0 where a criterion holds, at every tolerance; what is below its error decides nothing."""
+    """Shares that are 0 where a criterion holds, at every tolerance; values below their error are undecided."""
     levels = []
     for tolerance in samples.tolerances:
         holds = [
@@ -302,7 +302,7 @@ def _separability(block: int, sines: Array, tolerances: Sequence[float]) -> Irre
 
 
 def _flat(sizes: Array, jacobians: Array, rows: Array, order: int) -> bool:
-    """Whether derivatives vanish beside the first ones, over the spread of the latents."""
+    """Whether derivatives vanish relative to the first ones, over the spread of the latents."""
     spread = float(np.sqrt((rows - rows.mean(0)).var())) if len(rows) > 1 else 1.0
     first = float(np.linalg.norm(jacobians, axis=(1, 2)).max(initial=0.0))
     return bool(sizes.max(initial=0.0) * max(spread, 1e-12) ** (order - 1) <= _FLAT * first)
@@ -311,7 +311,7 @@ def _flat(sizes: Array, jacobians: Array, rows: Array, order: int) -> bool:
 def _level(
     tolerance: float, holds: Sequence[bool | None], worst: Any, *, largest: bool, method: str, note: str = ""
 ) -> Level:
-    """A criterion at one tolerance from what each sample says (None: undecided) and its measure there."""
+    """A criterion at one tolerance from the answer (None: undecided) and the measure at each sample."""
     states = np.array([-1 if each is None else int(each) for each in holds])
     measures = np.asarray(worst, dtype=float)
     state = FAILS if (states == 0).any() else HOLDS if (states == 1).all() else UNDECIDED

@@ -1,6 +1,6 @@
-r"""Type D factors without knowing them: components of the row matroid at every sample, matched across samples.
+r"""Type D factors without given blocks: components of the row matroid at every sample, matched across samples.
 
-Factors as connected components of the Jacobian's row matroid, in whatever basis the latents come.
+Factors are connected components of the Jacobian's row matroid, which do not depend on the basis of the latents.
 
 A basis :math:`B` of the tangent space joins two of its vectors in the graph :math:`G_D(s,B)` where both move some
 output: :math:`J b_i\bullet J b_j\ne0`. The most components that any basis reaches is the number of connected components
@@ -145,11 +145,11 @@ class Components:
 def row_components(jacobian: Array, tolerance: float, noise: float) -> Components:
     r"""The connected components of the rows of one Jacobian (outputs, d).
 
-    Rows are written in a basis of rows, :math:`C=J B^{-1}`, and row r joins the basis rows k with
+    Rows are expressed in a basis of rows, :math:`C=J B^{-1}`, and row r joins the basis rows k with
     :math:`|C_{rk}|>\epsilon_r=5\nu\sqrt d\,\|B^{-1}\|(1+\sum_k|C_{rk}|)`, the error that :math:`C` can have when
     entries have the error :math:`\nu`. Rows are not normalised: an output that hardly moves would join everything.
-    Where :math:`\epsilon_r` is too large to tell, a split is proposed by :math:`C`. It is taken if no output has more
-    than the tolerance in a second component, which is Type D at this tolerance, nor all of them together.
+    Where :math:`\epsilon_r` is too large to decide, a split is proposed by :math:`C`. It is accepted if no output has
+    more than the tolerance in a second component, which is Type D at this tolerance, nor all of them together.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def _components(whitened: Array, unwhiten: Array, sizes: Array, allowed: Array, 
 
 
 def basis_components(jacobian: Array, tolerance: float) -> int:
-    """The components of :math:`G_D` in the basis that the columns are."""
+    """The components of :math:`G_D` in the basis of the columns."""
     sizes = np.abs(jacobian)
     return hyper_components(sizes > tolerance * sizes.max(initial=0.0))[0]
 
@@ -225,7 +225,7 @@ def largest_angle(first: Array, second: Array) -> float:
 
 
 def _moving_only(others: Array, dimension: int, unwhiten: Array) -> Array:
-    """The directions, in latent coordinates, that leave the other outputs alone."""
+    """The directions, in latent coordinates, that do not move the other outputs."""
     d = len(unwhiten)
     kernel = np.eye(d)
     if len(others):  # left vectors of all outputs would take outputs x outputs numbers

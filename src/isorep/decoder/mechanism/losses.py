@@ -1,8 +1,8 @@
-r"""Losses that train a decoder towards independent mechanisms. They need torch.
+r"""Losses that train a decoder towards independent mechanisms; torch is required.
 
 Each takes the decoder and a batch of latents and returns the mean over the batch, differentiable in the decoder's
 parameters. A decoder works on each row alone, so one forward-mode product along a latent serves the whole batch, and
-:math:`d` of them make the Jacobian; ``probes`` random directions a block make unbiased estimates of some losses for
+:math:`d` of them make the Jacobian; ``probes`` random directions per block give unbiased estimates of some losses for
 less. All work inside :func:`torch.func.vmap` over stacked models: pass
 ``lambda z: torch.func.functional_call(model, parameters, (z,))``, with ``randomness="different"`` for probes.
 """
@@ -54,24 +54,24 @@ def compositional_contrast(
 
     .. math:: C=\sum_n\sum_{i<j}N_{ni}N_{nj},\qquad N_{ni}=\Bigl\|\frac{\partial g_n}{\partial z_{C_i}}\Bigr\|
 
-    It shrinks with the outputs: train it beside a reconstruction.
+    It shrinks with the outputs, so combine it with a reconstruction loss.
 
     Parameters
     ----------
     decoder : callable
-        Rows (n, d) to outputs (n, ...), each row on its own.
+        Map from rows (n, d) to outputs (n, ...), each row on its own.
     latents : tensor (n, d)
-        A batch.
+        A batch of latents.
     blocks : sequence of sequences of int
         The latents of every block.
     weighting : {None, "image"}
-        For images, norms are divided by their mean over blocks and outputs are weighted by that mean over its largest.
+        ``"image"`` divides norms by their mean over blocks and weights outputs by that mean over its largest.
     probes : int, optional
-        Estimate from so many Gaussian directions a block in place of all latents:
+        Number of Gaussian directions per block to estimate from, instead of all latents:
         :math:`\mathbb E|J_nu|=\sqrt{2/\pi}\,N_n`, and directions of different blocks are independent, so
-        :math:`\frac\pi2|J_nu_i||J_nu_j|` is unbiased. Without ``weighting`` only.
+        :math:`\frac\pi2|J_nu_i||J_nu_j|` is unbiased. Only without ``weighting``.
     jacobian : tensor (n, outputs, d), optional
-        Where it is at hand already, as from :func:`decode_and_jacobian`; nothing is computed twice then.
+        The Jacobian, if already computed, as by :func:`decode_and_jacobian`.
 
     Examples
     --------
@@ -100,11 +100,11 @@ def compositional_contrast(
 
 
 def jacobian_sparsity(decoder: Decoder, latents: Tensor, *, jacobian: Tensor | None = None) -> Tensor:
-    r"""The l1 norm of the Jacobian with columns of unit length: a soft count of nonzeros that no scale can cheat.
+    r"""The l1 norm of the Jacobian with columns of unit length: a scale-invariant soft count of nonzeros.
 
     .. math:: \frac1d\sum_a\frac{\|J_{\cdot a}\|_1}{\|J_{\cdot a}\|_2}\in[1,\sqrt{\text{outputs}}]
 
-    Type M's theorem asks for few nonzeros, and the sparsest dictionary is what Type S aligns. A latent that moves
+    Type M's theorem requires few nonzeros, and Type S aligns the sparsest dictionary. A latent that moves
     nothing counts 0.
     """
     columns = _columns(decoder, latents) if jacobian is None else jacobian
@@ -136,15 +136,15 @@ def cross_hessian_penalty(
 
     .. math:: \sum_{i<j}\|\nabla^2_{C_i,C_j}g\|_F^2
 
-    Blind for ReLU networks, whose second derivatives vanish almost everywhere.
+    Always 0 for ReLU networks, whose second derivatives vanish almost everywhere.
 
     Parameters
     ----------
     decoder, latents, blocks
         As in :func:`compositional_contrast`.
     probes : int or None
-        Random signs u, v a pair of blocks: :math:`\mathbb E\,(u^\top\nabla^2v)^2` is the squared norm. None takes all
-        pairs of latents.
+        Number of random signs u, v per pair of blocks: :math:`\mathbb E\,(u^\top\nabla^2v)^2` is the squared norm. None
+        uses all pairs of latents.
     """
     if probes is not None and probes < 1:
         raise InputError("probes is a number from 1 on, or None")
@@ -161,7 +161,7 @@ def cross_hessian_penalty(
 
 
 def decode_and_jacobian(decoder: Decoder, latents: Tensor) -> tuple[Tensor, Tensor]:
-    """Outputs (n, outputs) and Jacobians (n, outputs, d) in one go, for a reconstruction and losses side by side."""
+    """Compute outputs (n, outputs) and Jacobians (n, outputs, d) together, for a reconstruction and these losses."""
     flat = _flattened(decoder)
 
     def pushed(axis: Tensor) -> tuple[Tensor, Tensor]:

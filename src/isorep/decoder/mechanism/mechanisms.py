@@ -1,4 +1,4 @@
-"""Mechanistic independence of a decoder: which blocks of latents act on the outputs independently, in which sense."""
+"""Mechanistic independence of a decoder: which blocks of latents act on the outputs independently."""
 
 from __future__ import annotations
 
@@ -49,50 +49,51 @@ def mechanisms(
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> Mechanisms:
-    r"""Mechanistic independence of a decoder's latents, and whether it identifies them.
+    r"""Test the mechanistic independence of a decoder's latents, and whether it identifies them.
 
-    With :math:`\Omega_a=\operatorname{supp}J_{\cdot a}` the outputs that a latent moves, blocks :math:`C_i` are
-    independent of **Type D** if they move disjoint outputs, **M** if no support of one contains one of another in the
+    With :math:`\Omega_a=\operatorname{supp}J_{\cdot a}` the outputs that a latent affects, blocks :math:`C_i` are
+    independent of **Type D** if they affect disjoint outputs, **M** if no support of one contains one of another in the
     sparsest bases, **S** if every basis of the tangent space that mixes blocks is less sparse,
     :math:`\rho^+<\rho^-`, and **H_n** if derivatives :math:`D^n_{i,j}g` across blocks vanish. D implies all others.
 
-    Zeros are exact in generators and small in trained networks. So every type has a leakage, too, 0 where it holds,
-    beside its value in random bases; and orthogonal blocks (IMA), conformal and isometric decoders are judged alike.
+    Entries are exactly zero in generators and only small in trained networks. So every type also has a leakage, 0 where
+    it holds, compared with its value in random bases. Orthogonal blocks (IMA) and conformal and isometric decoders are
+    tested in the same way.
 
-    Without blocks the finest Type D factors are found in whatever basis the latents come, and, where they are the same
-    at all samples, judged as blocks; otherwise near-factors, with little leakage, if there are any.
+    Without blocks the finest Type D factors are found, independently of the basis of the latents. If they are the same
+    at all samples, they are tested as blocks; otherwise near-factors, with little leakage, if there are any.
 
     Parameters
     ----------
     decoder : callable
-        A torch module or function; or a numpy function, whose Jacobian is its method ``jacobian`` or else taken by
-        differences, and which is judged for H_n by swaps alone.
+        A torch module or function; or a numpy function, whose Jacobian is its method ``jacobian`` or else computed by
+        differences, and for which H_n is tested by swaps alone.
     latents : array, tensor, Representation or path
-        One row a latent.
+        One row per sample.
     blocks : sequence, optional
         Lists of latents, or the sizes of consecutive blocks. Every latent belongs to one block.
     jacobians : array (rows, outputs, d), optional
-        In place of the decoder's own.
+        Jacobians to use instead of the decoder's own.
     tolerances : at least three floats, optional
-        Entries below this share of the largest are zero; everything is found at each of them, and what holds at one
-        only is said to depend on it. By default 1e-6, 1e-4 and 1e-3; in single precision 1e-4, 1e-3 and 1e-2, and
-        in half precision 0.01, 0.03 and 0.1. What a trained decoder suppresses is seldom smaller than 1e-2.
+        Relative thresholds below which a Jacobian entry counts as zero. Every result is computed at each of them; one
+        that holds at some only "depends on the tolerance". Default: 1e-6, 1e-4 and 1e-3; in single precision 1e-4, 1e-3
+        and 1e-2, and in half precision 0.01, 0.03 and 0.1. Entries that training suppresses are seldom below 1e-2.
     samples, higher_samples : int
-        Rows at which to look, and at which to take second and third derivatives.
+        Numbers of rows to test, and for second and third derivatives.
     highest_order : int
-        The largest n of Types H_n, from 2 to 6; beyond 3 they are judged by swaps alone.
+        The largest n of Types H_n, from 2 to 6; beyond 3 they are tested by swaps alone.
     subsets : int
-        Subsets of outputs to look at for a sparsest basis; the sparsity gap is exact where this suffices and otherwise
-        bounded.
+        Number of subsets of outputs to search for a sparsest basis; the sparsity gap is exact where this suffices and
+        otherwise bounded.
     angle : float
-        Degrees up to which factors at two samples are the same.
+        Angle in degrees up to which factors at two samples count as the same.
     domain : {None, "convex"}
-        What is known about the latents' support.
+        Prior knowledge of the latents' support.
     reference : pair (decoder, latents), optional
         A decoder to compare the number of nonzeros with, at paired rows: Type M's theorem needs
         :math:`\|J_{\hat g}(z)\|_0\le\|J_g(s)\|_0`, with this decoder as :math:`\hat g`.
     random_state : int
-        Seed of the samples, swaps and candidates that are drawn.
+        Seed of samples, swaps and candidates.
     progress : callable, optional
         Called as ``progress(stage, done, total)``.
 
@@ -128,12 +129,12 @@ def mechanisms(
 
 
 def mechanisms_of(jacobians: Any, blocks: Sequence[Any] | None = None, **options: Any) -> Mechanisms:
-    """The same from Jacobians (n, outputs, d) alone: Types D, M, S and the factors, not H_n.
+    """Test mechanistic independence from Jacobians (n, outputs, d) alone: Types D, M, S and the factors, not H_n.
 
     Parameters
     ----------
     jacobians : array (n, outputs, d)
-        Of one or more samples; one alone may leave out the first axis.
+        Jacobians of one or more samples; a single one may omit the first axis.
     blocks, **options
         As in :func:`mechanisms`.
 
@@ -150,7 +151,7 @@ def mechanisms_of(jacobians: Any, blocks: Sequence[Any] | None = None, **options
 
 @dataclass(frozen=True)
 class Search:
-    """What :func:`mechanisms` was asked for, beside the decoder and its blocks."""
+    """Settings of :func:`mechanisms`, other than the decoder and its blocks."""
 
     tolerances: Sequence[float] | None
     higher_samples: int
@@ -193,7 +194,7 @@ def _judged(
     with _timed(seconds, "jacobians"):
         most = len(chosen) if view is None else max(1, _JACOBIANS // (view.width * view.d))
         if jacobians is None and len(chosen) > most:
-            caveats.append(f"{most} of {len(chosen)} samples were looked at: the Jacobians are large")
+            caveats.append(f"{most} of {len(chosen)} samples were used: the Jacobians are large")
             chosen = chosen[:most]
         own, noise, source = _jacobians(view, given, chosen, jacobians, report)
         levels = as_tolerances(search.tolerances, noise)
@@ -201,8 +202,8 @@ def _judged(
         split = None if blocks is None else as_blocks(blocks, d)
         rows, every = (np.asarray(given.rows(part), dtype=np.float64) for part in (chosen, slice(0, 2000)))
         kept = active_latents(own, every)
-        inactive = tuple(np.setdiff1d(np.arange(d), kept).tolist())
-        if inactive:
+        inactive = tuple(np.setdiff1d(np.arange(d), kept).tolist()) if own.any() else tuple(range(d))
+        if 0 < len(inactive) < d:
             view = None if view is None else view.restricted(kept, every.mean(0))
             own, rows, every = own[:, :, kept], rows[:, kept], every[:, kept]
             caveats.append(_left_out(inactive))
@@ -210,7 +211,7 @@ def _judged(
                 gone = [place for place, block in enumerate(split) if not np.isin(block, kept).any()]
                 split = _remaining(split, kept)
                 caveats += [
-                    f"block {place} held inactive latents alone: others are counted without it" for place in gone
+                    f"block {place} has only inactive latents: the others are numbered without it" for place in gone
                 ]
         if not every.std(0).any():
             caveats += _weak(own, kept)
@@ -258,9 +259,9 @@ def _judged(
         )
     sparsity = _sparsity(here.jacobians, search.reference, chosen, levels, given.n)
     if deficient:
-        caveats.append(f"the Jacobian has not full rank at {100 * deficient:.3g} % of the samples, within its error")
+        caveats.append(f"the Jacobian lacks full rank at {100 * deficient:.3g}% of the samples, within its error")
     if len(chosen) < given.n:
-        caveats.append(f"{len(chosen)} of {given.n} latents were looked at: samples= takes more")
+        caveats.append(f"{len(chosen)} of {given.n} rows were used: raise samples= for more")
     return Mechanisms(
         factors=factors.in_units(units).among(kept, d),
         **{f"type_{name.lower()}": criteria.get(name) for name in ("D", "M", "S", "H2", "H3")},
@@ -292,7 +293,7 @@ def _judged(
 
 
 def _remaining(blocks: Sequence[Array], kept: Array) -> tuple[Array, ...]:
-    """The blocks in places among the latents that are kept; those that hold none of them are gone."""
+    """The blocks as indices of the kept latents; blocks without any of them are dropped."""
     places = [np.flatnonzero(np.isin(kept, block)) for block in blocks]
     return tuple(each for each in places if len(each))
 
@@ -304,7 +305,7 @@ def _left_out(inactive: Sequence[int]) -> str:
 
 
 def _weak(jacobians: Array, kept: Array) -> list[str]:
-    """Columns that would be inactive if something were known about the latents' units."""
+    """Columns that would be inactive if the latents' units were known."""
     sizes = np.linalg.norm(jacobians, axis=1).max(0)
     weak = kept[sizes < INACTIVE_BELOW * sizes.max()]
     if len(weak) == 0 or len(jacobians) == 0:
@@ -318,10 +319,14 @@ def _weak(jacobians: Array, kept: Array) -> list[str]:
 
 
 def _as_blocks(factors: Factors, near: NearFactors) -> tuple[Array, ...]:
-    """Subspaces to judge: several factors that are the same everywhere, or near-factors; none where factors turn."""
+    """Subspaces to judge: several factors that are the same everywhere, or else near-factors.
+
+    In a trained decoder a coarse tolerance may find factors that differ by a few degrees between samples, as zeros are
+    small numbers there. One cut that leaks little at all of them says more.
+    """
     best = factors.best
-    if best.state == "found" and len(best.subspaces) > 1:
-        return tuple(sorted(best.subspaces, key=lambda basis: -basis.shape[1])) if best.constant else ()
+    if best.state == "found" and len(best.subspaces) > 1 and best.constant:
+        return tuple(sorted(best.subspaces, key=lambda basis: -basis.shape[1]))
     return near.subspaces if near.state == "found" else ()
 
 
@@ -354,7 +359,7 @@ def _criteria(
     seconds: dict[str, float],
     report: Progress,
 ) -> tuple[dict[str, Criterion], list[str], list[Leakage]]:
-    """Every criterion, what to keep in mind about them, and the leakage of interactions."""
+    """Every criterion, caveats, and the leakage of interactions."""
     with _timed(seconds, "supports"):
         criteria = {"D": disjointness(samples)}
         report("supports", 0, 1)
@@ -373,10 +378,10 @@ def _criteria(
             criteria[f"H{order}"], notes, across = interactions(samples, view, here.rows, box, order, some, bases)
             said, leaks = said + notes, leaks + across
             if view.derivatives is not None and most < 1 and order <= 3:
-                said.append(f"derivatives of order {order} are too large to hold: H_{order} is judged by swaps alone")
+                said.append(f"derivatives of order {order} do not fit in memory: H_{order} is tested by swaps alone")
         report("interactions", highest - 1, highest - 1)
     if view.derivatives is None and not view.notes:
-        said.append("the decoder is no torch function: Type H_n is judged by swaps alone")
+        said.append("the decoder is not a torch function: Type H_n is tested by swaps alone")
     return criteria, said, leaks
 
 

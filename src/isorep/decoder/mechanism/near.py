@@ -1,9 +1,9 @@
 r"""Leakage: how far blocks of latents are from independent mechanisms, and near-factors where no blocks are known.
 
-Balanced units: at every sample the columns of a block are replaced by an orthonormal basis :math:`Q_k` of what they
-span, so that neither units nor the basis inside a block matter. :math:`E_{nk}=\|Q_{n,k}\|^2` is the energy that block k
-has in output n. A number says little without its chance level, so everything is measured in random bases too: latents
-in which each block is white on average, turned by a Haar rotation.
+Balanced units: at every sample the columns of a block are replaced by an orthonormal basis :math:`Q_k` of their span,
+so that neither units nor the basis inside a block matter. :math:`E_{nk}=\|Q_{n,k}\|^2` is the energy that block k has
+in output n. For a chance level, everything is also measured in random bases: latents in which each block is white on
+average, rotated by a Haar rotation.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ...representation import Array
 from ...results import Record
 from .views import consecutive
 
-NEAR = 0.05  # mean leakage up to which a decoder is nearly independent; twice as much at 95 % of the samples
+NEAR = 0.05  # mean leakage up to which a decoder is nearly independent; twice as much at 95% of the samples
 ROUNDING = 1e-16  # shares of energy below this are shown as 0
-BELOW_RANDOM = 0.25  # of the leakage in random bases that it may have at most
+BELOW_RANDOM = 0.25  # largest leakage, as a share of that in random bases
 LEAKS = {
-    "D": "energy in outputs that another block moves more, 0 is disjoint",
-    "M": "largest share of a block that lies where another moves, 0 is disjoint, 1 contained",
-    "S": "how much sparser another basis is in the 1-norm, 0 is none found",
+    "D": "energy in outputs that another block affects more, 0 is disjoint",
+    "M": "largest share of a block inside another's support, 0 is disjoint, 1 contained",
+    "S": "relative gain in 1-norm sparsity by another basis, 0 if none was found",
     "IMA": "mean squared cosine between blocks, 0 is orthogonal",
     "conformal": "spread of squared singular values at a sample, 0 is conformal",
     "isometric": "spread of squared singular values over all samples, 0 is an isometry up to scale",
@@ -48,7 +48,7 @@ _ROTATIONS = 256  # by which outputs are turned for the chance level of a search
 def leakage(
     jacobians: Array, blocks: Sequence[Array], noise: float, rng: np.random.Generator
 ) -> tuple[tuple[Leakage, ...], list[Array]]:
-    """Types D, M and S and block orthogonality as shares at every sample, beside those in random bases; and these.
+    """Types D, M and S and block orthogonality as shares at every sample and in random bases; and these bases.
 
     In a random basis (d, d) the first columns are taken for the first block, and so on.
     """
@@ -63,10 +63,10 @@ def leakage(
 
 
 def near_factors(jacobians: Array, noise: float, rng: np.random.Generator) -> NearFactors:
-    """Factors of the latents that nearly act on disjoint outputs, the same at all samples, in whatever basis.
+    """Factors of the latents that nearly act on disjoint outputs, the same at all samples, in any basis.
 
-    Rows of all Jacobians, in latents that are white on average, are turned to lie along few axes. Axes that are large
-    in the same outputs are clustered. Of the cuts with a small leakage that before the largest jump is taken.
+    Rows of all Jacobians, in latents that are white on average, are rotated to lie along few axes. Axes that are large
+    in the same outputs are clustered. Of the cuts with a small leakage, the one before the largest jump is chosen.
     """
     tangents = Tangents.of(jacobians, noise)
     d = tangents.right.shape[2]
@@ -104,11 +104,11 @@ def near_factors(jacobians: Array, noise: float, rng: np.random.Generator) -> Ne
 
 @dataclass(frozen=True)
 class Leakage(Record):
-    """How far from independent, over samples, beside random bases.
+    """Leakage: the distance from independence over samples, compared with random bases.
 
-    ``mean``, ``quantile`` (95 % of the samples are below) and ``largest`` are over the samples at which it is known;
+    ``mean``, ``quantile`` (95% of the samples are below) and ``largest`` are over the samples at which it is known;
     ``random`` is the mean over random bases and ``random_least`` that of the best of them, None where a rotation
-    changes nothing. ``by`` says from what.
+    has no effect. ``by`` is its source.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("near", "measure")
@@ -124,12 +124,12 @@ class Leakage(Record):
 
     @property
     def measure(self) -> str:
-        """What it is, with its direction."""
+        """A description, with its direction."""
         return LEAKS.get(self.name, "energy of interactions across blocks, 0 is none")
 
     @property
     def near(self) -> bool:
-        """Whether it is small, for itself and beside every random basis; never for Types M and S."""
+        """Whether it is small, in itself and relative to every random basis; never for Types M and S."""
         if self.name in "MS" or self.random is None or self.random_least is None:
             return False
         small = self.mean <= NEAR and self.quantile <= 2 * NEAR
@@ -163,24 +163,24 @@ class NearFactors(Record):
     Attributes
     ----------
     state : {"found", "one", "few outputs", "rank deficient"}
-        ``few outputs``: a search without any structure in the rows leaks hardly more. ``one``: no cut leaks little.
+        ``few outputs``: a search in rows without structure has hardly more leakage. ``one``: no cut has little leakage.
     dimensions : tuple of int
-        Of the factors, largest first.
+        Dimensions of the factors, largest first.
     leakage : Leakage or None
-        Type D's, of this cut; where there is one factor, of the cut that leaks little on the whole and not at every
-        sample, if there is one.
+        Type D leakage of this cut; with one factor, of the cut that leaks little overall but not at every sample, if
+        there is one.
     next_split : Split or None
-        The next finer cut; where there is one factor, that one.
+        The next finer cut; with one factor, that one.
     chance : float or None
-        The leakage that the same search reaches where every output's rows are turned at random.
+        The leakage of the same search where every output's rows are rotated at random.
     angle, largest_angle : float or None
-        Degrees by which the factors of single samples lie away from these: median and largest.
+        Angle in degrees between the factors of single samples and these: median and largest.
     subspaces : tuple of arrays (d, k)
-        In latent coordinates.
+        Bases of the factors, in latent coordinates.
     splits : tuple of Split
         Every cut, coarsest first.
     turning : float or None
-        Where there is one factor: the share of single samples that have near-factors of their own.
+        With one factor: the share of single samples that have near-factors of their own.
     """
 
     state: str
@@ -222,8 +222,8 @@ def among(directions: Array, kept: Array, d: int) -> Array:
 
 
 def as_share(value: float) -> str:
-    """A share, however small, in per cent with two digits; 0 below what rounding leaves of an energy."""
-    return "100 %" if value >= 0.995 else f"{100 * value:.2g} %" if value > ROUNDING else "0 %"
+    """A share in per cent with two digits; 0 below the rounding of an energy."""
+    return "100%" if value >= 0.995 else f"{100 * value:.2g}%" if value > ROUNDING else "0%"
 
 
 @dataclass(frozen=True, eq=False)
@@ -433,7 +433,7 @@ class Search:
         return cls(rotation, labels, tuple(splits))
 
     def answer(self) -> int:
-        """How many clusters: of the cuts with a small leakage, that before the largest jump of what a split leaks."""
+        """The number of clusters: of the cuts with a small leakage, the one before the largest jump in leakage."""
         jumps = [0.0, *(each.own / each.own_random if each.own_random > 0 else 1.0 for each in self.splits[1:]), 1.0]
         small = [
             place
@@ -464,7 +464,7 @@ def split_leak(energies: Array, labels: Array) -> float:
 
 
 def _beyond_chance(split: Split, chance: Split) -> bool:
-    """Whether a search in rows without structure leaks at all, and at least twice as much."""
+    """Whether a search in rows without structure has leakage, and at least twice as much."""
     return chance.relative > _NOTHING and split.relative <= chance.relative / 2
 
 
@@ -473,7 +473,7 @@ def _mean_leak(drawn: Sequence[Array], labels: Array) -> float:
 
 
 def scrambled(rows: Array, outputs: Array, rng: np.random.Generator) -> Array:
-    """The rows with each output's turned by a rotation of its own, white again: what a search finds in no structure."""
+    """The rows with each output's rotated separately, white again: rows without structure, for the chance level."""
     turned = rows.copy()
     own = rng.permutation(outputs.max() + 1)[outputs] % _ROTATIONS
     for place in np.unique(own):
@@ -496,7 +496,7 @@ def _pooled(tangents: Tangents, white: Array, rng: np.random.Generator) -> tuple
 
 
 def _angles(tangents: Tangents, white: Array, search: Search, labels: Array) -> list[float]:
-    """Degrees by which the factors of single samples lie away from those of all."""
+    """Angle in degrees between the factors of single samples and those of all."""
     angles = []
     for sample in range(min(len(tangents.left), 2 * _SINGLE)):
         rows = tangents.left[sample] @ tangents.right[sample] @ white

@@ -55,7 +55,7 @@ NEARLY = (
 )
 LEAKS: Forms = {
     "type": str,
-    **dict.fromkeys(("mean", "random bases", "95 % of samples", "largest", "best random basis"), share),
+    **dict.fromkeys(("mean", "random bases", "95% of samples", "largest", "best random basis"), share),
     **dict.fromkeys(("exactly", "by"), str),
     "samples": count,
     "leakage is": str,
@@ -97,7 +97,7 @@ def page(result: Mechanisms) -> Page:
         result,
         f"{result.name} · mechanisms",
         "Which latents act on the outputs independently, and in which sense",
-        Answer.of(result.verdict, True if reached is False and _is_near(result) else reached),
+        Answer(_headline(result, reached), result.verdict, True if reached is False and _is_near(result) else reached),
         _tiles(result),
         (
             Section("criteria", "Criteria", _criteria(result)),
@@ -110,6 +110,23 @@ def page(result: Mechanisms) -> Page:
             Section("hierarchy", "Stronger types imply weaker ones", _hierarchy(result)),
             Section("lifting", "From local to global", _lifting(result)),
         ),
+    )
+
+
+def _headline(result: Mechanisms, reached: bool | None) -> str:
+    if not result.criteria:
+        count_of = len(result.factors.dimensions)
+        if result.factors.state in ("rank deficient", "undecided") or not count_of:
+            return "No factors could be distinguished."
+        return "One irreducible factor." if count_of == 1 else f"{count_of} factors at the reference sample only."
+    if reached:
+        return "An identifiability theorem applies locally on these samples."
+    if _is_near(result):
+        return "The blocks are nearly independent; no theorem is shown to apply."
+    return (
+        "It is open whether an identifiability theorem applies."
+        if reached is None
+        else "No identifiability theorem applies on these samples."
     )
 
 
@@ -138,7 +155,7 @@ def _is_near(result: Mechanisms) -> bool:
 
 
 def leakage_table(result: Mechanisms) -> Table:
-    """How far from independent, beside random bases."""
+    """How far from independent, compared with random bases."""
 
     def row(leak: Leakage) -> tuple[object, ...]:
         mean = Cell(share(leak.mean), leak.mean, strong=leak.near)
@@ -153,7 +170,7 @@ def leakage_table(result: Mechanisms) -> Table:
             leak.measure,
         )
 
-    return Table.of("leakage", "Leakage, beside random bases", LEAKS, [row(leak) for leak in result.leakage])
+    return Table.of("leakage", "Leakage, compared with random bases", LEAKS, [row(leak) for leak in result.leakage])
 
 
 def split_table(result: Mechanisms) -> Table:
@@ -205,7 +222,7 @@ def _share_figure(result: Mechanisms) -> Figure:
         "Share of samples at which each criterion holds",
         "From none (0) to all (1), at each tolerance; samples that could not be decided do not count as holding.",
         "",
-        Heatmap(tuple(grid.values()), tuple(grid), tolerances, ("tolerance", "criterion"), left=150.0),
+        Heatmap(tuple(grid.values()), tuple(grid), tolerances, ("tolerance", "criterion"), left=150.0, signed=False),
     )
 
 
@@ -287,7 +304,7 @@ def _makeup(result: Mechanisms) -> tuple[Figure, ...]:
         "What the factors are made of",
         f"Length of every latent's axis within each factor, {where}: 1 lies inside, 0 is orthogonal.",
         f"Heat map of {len(latents)} latents by {len(factors)} factors.",
-        Heatmap(tuple(map(tuple, grid.tolist())), latents, factors, ("factor", "latent")),
+        Heatmap(tuple(map(tuple, grid.tolist())), latents, factors, ("factor", "latent"), signed=False),
     )
     return (figure,)
 

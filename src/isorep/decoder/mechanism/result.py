@@ -1,16 +1,20 @@
-"""Mechanistic independence as records that print, tabulate and serialise: factors, checks, theorems, the verdict."""
+"""Mechanistic independence as records: factors, checks, theorems, the verdict; printing, tables and JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ...errors import InputError
 from ...representation import Array
-from ...results import Record, ResultRecord
+from ...results import Record, ResultRecord, told, wrapped
 from .near import Leakage, NearFactors, among, as_share
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 HOLDS, FAILS, UNDECIDED, DEPENDS = "holds", "fails", "undecided", "depends on the tolerance"
 MOST_OUTPUTS = 4096  # whose factors are written one by one
@@ -21,7 +25,7 @@ class Level:
     """A criterion at one tolerance, over all samples.
 
     ``share`` of the samples satisfy it and ``decided`` of them could be decided; ``worst`` is the measure at the worst
-    sample, ``sample``. ``method`` says how it was found.
+    sample, ``sample``. ``method`` is how it was found.
     """
 
     tolerance: float
@@ -36,7 +40,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Evidence(Record):
-    """One way to look at a criterion, at every tolerance."""
+    """Evidence on a criterion by one method, at every tolerance."""
 
     derived: ClassVar[tuple[str, ...]] = ("state",)
     method: str
@@ -45,7 +49,7 @@ class Evidence(Record):
 
     @property
     def state(self) -> str:
-        """``holds`` or ``fails`` where every tolerance that decides says so."""
+        """``holds`` or ``fails`` where all tolerances that decide agree."""
         return together([level.state for level in self.levels])
 
 
@@ -77,12 +81,12 @@ class Criterion(Record):
     name : str
         ``D``, ``M``, ``S``, ``H2`` or ``H3``.
     measure : str
-        What ``worst`` is in every level, with its direction.
+        Meaning of ``worst`` in every level, with its direction.
     evidence : tuple of Evidence
-        One way, or for H_n derivatives and swaps.
+        One method, or for H_n derivatives and swaps.
     irreducible : tuple of Irreducibility
     separable : tuple of Irreducibility
-        Of every block, for H_n from derivatives; empty elsewhere.
+        Separability of every block, for H_n from derivatives; otherwise empty.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("state", "holds_at")
@@ -127,32 +131,32 @@ def together(states: Sequence[str]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class FactorLevel(Record):
-    """Type D factors found without knowing them, at one tolerance.
+    """Type D factors found without given blocks, at one tolerance.
 
     Attributes
     ----------
     state : {"found", "rank deficient", "undecided"}
-        Of most samples.
+        State at most samples.
     dimensions : tuple of int
-        Of the factors in most of the samples that were decided, largest first; ``share`` of all samples have them.
+        Dimensions of the factors in most decided samples, largest first; ``share`` of all samples have them.
     angle : float or None
         The largest principal angle, in degrees, between a factor at the reference sample and its match at another.
     constant : bool
-        Whether at least 95 % of the samples have the same factors, up to ``angle`` degrees.
+        Whether at least 95% of the samples have the same factors, up to ``angle`` degrees.
     outputs : array of int
         The factor of every output at the reference sample, -1 for none.
     outputs_agree : float
         The share of outputs that belong to the matched factor at all decided samples.
     subspaces : tuple of arrays (d, k)
-        At the reference sample, in latent coordinates.
+        Bases of the factors at the reference sample, in latent coordinates.
     components, components_here : int
-        Of :math:`G_D` in the best basis, and in the basis that the latents are.
+        Number of components of :math:`G_D` in the best basis, and in the basis of the latents.
     nonzeros, nonzeros_here : int or None
-        Of the Jacobian in its sparsest basis (None where that is too costly), and as it is.
+        Number of nonzeros of the Jacobian in its sparsest basis (None where that is too costly), and as it is.
     gap : float or None
         The sparsity gap of this decomposition, by ``gap_method``.
     sparsity_factors : tuple of int or None
-        The dimensions of the finest Type S decomposition, where it could be had.
+        The dimensions of the finest Type S decomposition, where it was found.
     """
 
     tolerance: float
@@ -174,7 +178,7 @@ class FactorLevel(Record):
     sparsity_factors: tuple[int, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: the factors of a few thousand outputs, and of any number how many outputs each factor has."""
+        """Plain data: the number of outputs per factor, and the factor of every output if they are a few thousand."""
         counts = np.bincount(self.outputs[self.outputs >= 0], minlength=len(self.dimensions)).tolist()
         few = {} if len(self.outputs) <= MOST_OUTPUTS else {"outputs": None}
         return super().to_dict() | few | {"output_counts": counts}
@@ -209,7 +213,7 @@ class Factors(Record):
     def best(self) -> FactorLevel:
         """The strictest level of the plateau: the longest run of tolerances with the same dimensions.
 
-        Of runs as long as each other that of the coarser tolerances; the first level where none finds factors.
+        Of equally long runs, that of the coarser tolerances; the first level where none finds factors.
         """
         runs: list[list[FactorLevel]] = []
         for level in self.levels:
@@ -247,7 +251,7 @@ class Factors(Record):
 
     @property
     def constant(self) -> bool:
-        """Whether at least 95 % of the samples have the same factors."""
+        """Whether at least 95% of the samples have the same factors."""
         return self.best.constant
 
 
@@ -301,27 +305,27 @@ class Mechanisms(ResultRecord):
     Attributes
     ----------
     factors : Factors
-        Type D factors found without knowing them.
+        Type D factors found without given blocks.
     type_d, type_m, type_s, type_h2, type_h3 : Criterion or None
-        For the blocks that were given; or for the factors, or else near-factors, that are the same at all samples.
+        Criteria for the given blocks; otherwise for the factors, or near-factors, that are the same at all samples.
     leakage : tuple of Leakage
-        How far from independent the blocks are in every sense, beside random bases.
+        Leakage of the blocks in every sense, compared with random bases.
     near_factors : NearFactors or None
-        Factors that nearly act on disjoint outputs, found without knowing them.
+        Factors that nearly act on disjoint outputs, found without given blocks.
     geometry : tuple of Criterion
         Orthogonal blocks (``IMA``), and the decoder ``conformal`` or ``isometric`` up to scale.
     inactive : tuple of int
-        Latents that hardly move the outputs, and were left out.
+        Inactive latents, which hardly affect the outputs and were left out; all latents where none has an effect.
     higher : tuple of Criterion
-        Types H_4 and beyond, where asked for.
+        Types H_4 and beyond, if requested.
     hierarchy : tuple of Implication
     lifting : tuple of Check
-        Local to global: never proved, at best not falsified.
+        Assumptions for local-to-global lifting: never proved, at best not falsified.
     theorems : tuple of Theorem
     sparsity : tuple of SparsityCondition
-        With a reference decoder only.
+        Type M's sparsity condition; only with a reference decoder.
     blocks : tuple of tuple of int
-        Empty where neither blocks were given nor factors found.
+        The blocks; empty where neither blocks were given nor factors found.
     basis : array or None
         Where blocks are factors: latents are ``basis @ y`` and blocks are coordinates of y.
     contrast : float or None
@@ -374,6 +378,8 @@ class Mechanisms(ResultRecord):
     @property
     def verdict(self) -> str:
         """One sentence: the types that hold, and the theorem that applies."""
+        if len(self.inactive) == self.dimension:
+            return "No latent moves the outputs: there is nothing to judge."
         return verdict_on_blocks(self) if self.criteria else verdict_on_factors(self.factors, self.near_factors)
 
     @property
@@ -387,6 +393,44 @@ class Mechanisms(ResultRecord):
         from .page import level_table
 
         return as_text(level_table(self), "decided", "at sample") if self.criteria else self._factors()
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per criterion, way and tolerance; without criteria one per tolerance of the factors."""
+        if not self.criteria:
+            return [row for level in self.factors.levels for row in level.frame_rows()]
+        return [
+            {"criterion": name, **{key: value for key, value in vars(level).items() if key != "note"}}
+            for name, criterion in self.criteria.items()
+            for level in criterion.levels
+        ]
+
+    def panels(self) -> list[str]:
+        """Leakage where it was measured."""
+        return super().panels() if self.leakage else []
+
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "double") -> Axes:
+        """The leakage of every sense of independence, mean over samples, beside that of random bases; 0 is none.
+
+        The line reaches to the value that 95% of the samples are below. ``ax`` is where to draw, by default a new
+        pyplot figure of two columns (6.9 inches) or one ("single").
+        """
+        from ...report.plots import Mark, dots
+
+        if not self.leakage:
+            raise InputError("there is no leakage to draw: neither blocks were given nor factors found")
+        marks = [
+            Mark(f"{each.name} ({each.by})", each.mean, (each.mean, each.quantile), each.random, strong=each.near)
+            for each in self.leakage
+        ]
+        return dots(
+            ax,
+            marks,
+            "leakage (0 is independent)",
+            width=width,
+            value_name="mean over samples",
+            interval_name="up to the 95th percentile",
+            chance_name="random bases, mean",
+        )
 
     def _factors(self) -> str:
         from ..page import as_text
@@ -403,22 +447,21 @@ class Mechanisms(ResultRecord):
         from ..page import as_text
         from .page import leakage_table, split_table
 
-        lines = [self.table(), ""]
+        blocks = [self.table()]
         if self.leakage:
-            lines += ["leakage, beside random bases", as_text(leakage_table(self), "samples"), ""]
+            blocks.append(f"leakage, compared with random bases\n{as_text(leakage_table(self), 'samples')}")
         if self.criteria:
-            lines += ["factors without knowing them", self._factors(), ""]
+            blocks.append(f"factors found without knowing them\n{self._factors()}")
         if self.near_factors is not None and self.near_factors.splits:
-            lines += ["near-factors", as_text(split_table(self)), ""]
-        lines.append(self.verdict)
-        lines += [theorem.sentence for theorem in self.theorems]
+            blocks.append(f"near-factors\n{as_text(split_table(self))}")
+        lines = [theorem.sentence for theorem in self.theorems]
         lines += [step.sentence for step in self.hierarchy if step.state != "agrees"]
         lines += [f"{check.name}: {check.state}. {check.sentence}" for check in self.lifting]
-        return "\n".join([*lines, *(f"note: {caveat}" for caveat in self.caveats)])
+        return told(self.verdict, *blocks, "\n".join(map(wrapped, lines)), notes=self.caveats)
 
 
 def verdict_on_factors(factors: Factors, near: NearFactors | None = None) -> str:
-    """How many factors there are, where no blocks were judged."""
+    """The number of factors, where no blocks were tested."""
     rest = ""
     if near is not None and near.state == "one" and near.next_split is not None:
         split = near.next_split
@@ -427,16 +470,16 @@ def verdict_on_factors(factors: Factors, near: NearFactors | None = None) -> str
         if near.leakage is not None:
             leak = near.leakage
             rest += (
-                f" At single samples, where every direction counts alike, it leaks {as_share(leak.mean)} on average, "
-                f"with 95 % of them below {as_share(leak.quantile)}: too much for near-factors."
+                f" At single samples, where all directions have equal weight, it leaks {as_share(leak.mean)} on "
+                f"average, with 95% of them below {as_share(leak.quantile)}: too much for near-factors."
             )
     if near is not None and near.turning is not None and near.turning > 0.5:
-        rest += f" {as_share(near.turning)} of the single samples looked at have near-factors, not the same ones."
+        rest += f" {as_share(near.turning)} of the single samples tested have near-factors, but different ones."
     if factors.state in ("rank deficient", "undecided"):
-        return f"No factors could be told apart: the Jacobian is {factors.state} at most samples.{rest}"
+        return f"No factors could be distinguished: the Jacobian is {factors.state} at most samples.{rest}"
     count = len(factors.dimensions)
     if factors.dimensions == (1,):
-        return "There is one active latent, and nothing to split."
+        return "There is only one active latent."
     if count == 1:
         return f"Latents act together: one irreducible Type D factor of dimension {factors.dimensions[0]}.{rest}"
     return (
@@ -468,7 +511,7 @@ def verdict_on_blocks(result: Mechanisms) -> str:
 
 
 def _nearly(result: Mechanisms) -> str:
-    """What is nearly so, with its leakage beside that of random bases; of Type D in any case where it does not hold."""
+    """Criteria that nearly hold, with their leakage and that of random bases; Type D always, if it does not hold."""
     worst: dict[str, Leakage] = {}
     for leak in result.leakage:
         if leak.random is not None and result.states.get(leak.name) != HOLDS:

@@ -1,8 +1,8 @@
 r"""Identifiability theorems: the hierarchy of the criteria, which theorem applies, and from local to global.
 
-Lifting: the assumptions that a sample can speak against.
+Lifting from local to global: the assumptions that a sample can falsify.
 The source space is simply connected, every slice (all factors but one fixed) is path-connected, :math:`g` is continuous
-and locally injective and :math:`\hat g` is a covering map. A sample never proves any of it.
+and locally injective and :math:`\hat g` is a covering map. A sample cannot prove any of it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .views import View
 
 NOT_FALSIFIED, FALSIFIED, NOT_TESTED = "not falsified", "falsified", "not tested"
 _ROWS = 800  # points of a spanning tree
-_LEAST = 40  # rows below which nothing is said about connectedness
+_LEAST = 40  # rows below which connectedness is not tested
 _ANCHORS = 8  # slices of every factor
 _PART = 0.05  # of the points must lie beyond a gap
-_GAP = 3.0  # times the length that 95 % of the tree's edges stay below
+_GAP = 3.0  # times the 95% quantile of the lengths of the tree's edges
 _GAP_ON_A_LINE = 5.0  # the same in one dimension, where spacings of even points differ more
 _SLICES = 3  # of one dimension, of a factor, that must show it
 _CELLS = 20_000_000
@@ -40,7 +40,7 @@ IMPLIED = "implied by Type D"
 def checked_hierarchy(
     criteria: dict[str, Criterion], full_rank: bool
 ) -> tuple[dict[str, Criterion], tuple[Implication, ...]]:
-    """D implies M, S and H_2, and H_n implies H_n+1. What contradicts that is undecided, and said to be.
+    """D implies M, S and H_2, and H_n implies H_n+1. Contradictions are set to undecided, and reported.
 
     Where D holds at all samples at a tolerance, M and S that were undecided there hold.
     """
@@ -74,11 +74,11 @@ def _implied(criterion: Criterion, tolerances: set[float]) -> Criterion:
 def theorem(
     criterion: Criterion, full_rank: bool, sparsity: Sequence[SparsityCondition], lifting: Sequence[Check], blocks: int
 ) -> Theorem:
-    """Whether every assumption that a sample can show was found, at which tolerances, and the sentence that says so.
+    """Whether every assumption that a sample can show was found, at which tolerances, and a sentence about it.
 
     The criterion must hold at every tolerance that decides, and the rest at more than half of the tolerances.
     """
-    always = [] if blocks > 1 else ["two blocks: with one there is nothing to tell apart"]
+    always = [] if blocks > 1 else ["two blocks: with one there is nothing to separate"]
     always += [] if full_rank else ["a Jacobian of full rank at every sample"]
     lacking = []
     for index, tolerance in enumerate(dict.fromkeys(level.tolerance for level in criterion.levels)):
@@ -89,7 +89,7 @@ def theorem(
     if criterion.state == HOLDS and 2 * len(applies_at) > len(lacking):
         return Theorem(criterion.name, True, applies_at, (), _found_sentence(name, applies_at, len(lacking), lifting))
     if not lacking:
-        return Theorem(criterion.name, None, (), ("any sample",), f"Nothing could be said about the {name} theorem.")
+        return Theorem(criterion.name, None, (), ("any sample",), f"The {name} theorem could not be tested.")
     short = [each for each in lacking if each[1] or each[2]]
     tolerance, missing, ends = min(short, key=lambda each: (len(each[1]), len(each[2])))
     if applies_at:
@@ -104,19 +104,19 @@ def theorem(
             tolerance, missing, ends = next(each for each in lacking if each[1])
         said = f"The {name} theorem does not apply; missing at {tolerance:g}: {_told(missing, ends)}."
     else:
-        said = f"Whether the {name} theorem applies is open; not settled at {tolerance:g}: {'; '.join(ends)}."
+        said = f"Whether the {name} theorem applies is open; undecided at {tolerance:g}: {'; '.join(ends)}."
     return Theorem(criterion.name, False if missing else None, (), (*missing, *ends), said)
 
 
 def _told(missing: Sequence[str], ends: Sequence[str]) -> str:
-    """What is missing, and apart from it what is open."""
+    """Missing assumptions, and separately the open ones."""
     return "; ".join([*missing, *([f"open: {'; '.join(ends)}"] if ends else [])])
 
 
 def _lacking(
     criterion: Criterion, index: int, tolerance: float, sparsity: Sequence[SparsityCondition]
 ) -> tuple[list[str], list[str]]:
-    """What is missing, and what is open, at one tolerance."""
+    """Missing and open assumptions at one tolerance."""
     missing, ends = [], []
     states = [way.levels[index].state for way in criterion.evidence if way.levels]
     if FAILS in states:
@@ -158,7 +158,7 @@ def _checked(
 ) -> tuple[dict[str, Criterion], Implication]:
     words = NAMES[premise], NAMES[conclusion]
     if premise == "D" and conclusion in "MS" and not full_rank:
-        said = "Some Jacobian has not full rank, and a direction that moves nothing has an empty support."
+        said = "Some Jacobian does not have full rank, and a direction that moves nothing has an empty support."
         return criteria, Implication(premise, conclusion, "not applicable", said)
     step = Implication(premise, conclusion, "agrees", f"{words[0]} implies {words[1]}: nothing contradicts it.")
     for way, other, tolerance in _contradictions(criteria[premise], criteria[conclusion]):
@@ -166,14 +166,14 @@ def _checked(
             continue  # derivatives imply derivatives, swaps swaps
         if premise == "D" and other.method == "swaps":
             said = (
-                f"Type D holds at every sample at {tolerance:g}, and yet blocks interact over finite steps: outputs "
-                "change hands between samples, as under occlusion."
+                f"Type D holds at every sample at {tolerance:g}, but blocks interact over finite steps: outputs belong "
+                "to different blocks at different samples, as under occlusion."
             )
             step = Implication(premise, conclusion, "local only", said)
             continue
         said = (
-            f"{words[0]} holds and {words[1]} fails at {tolerance:g}: numerical indecision. Exact zeros exclude that, "
-            "and small numbers, each relative to its own kind, do not. Both are set to undecided there."
+            f"{words[0]} holds and {words[1]} fails at {tolerance:g}: numerical indecision. This is impossible with "
+            "exact zeros, but possible with small numbers. Both are set to undecided there."
         )
         first = _withdrawn(criteria[premise], tolerance, way.method, said)
         second = _withdrawn(criteria[conclusion], tolerance, other.method, said)
@@ -215,15 +215,15 @@ def lifting_checks(
 ) -> tuple[Check, ...]:
     """All checks; ``smallest`` holds the least singular value of the Jacobian at each sample.
 
-    First as the latents came, which is what is said, then in the units that ``latents`` are in.
+    First for the latents as given, which are reported, then in the units of ``latents``.
     """
     rng = np.random.default_rng(random_state)
     rows = latents[rng.permutation(len(latents))[:_ROWS]].astype(np.float64)
     spread = rows.std(0)
     scaled = rows / np.where(spread > 0, spread, 1.0)
     least = f"The least singular value of the Jacobian is {smallest[0].min():.3g} on the samples."
-    lost = f"The Jacobian loses rank at {100 * deficient:.3g} % of the samples, within its error."
-    covering = "Whether another decoder is a covering map cannot be seen on a sample; an injective one is."
+    lost = f"The Jacobian loses rank at {100 * deficient:.3g}% of the samples, within its error."
+    covering = "A sample cannot show whether another decoder is a covering map; an injective one is."
     checks = {
         "simply connected latents": _domain(latents, scaled, domain, random_state),
         "connected slices": _slices(scaled, blocks, domain, rng),
@@ -259,11 +259,11 @@ def _domain(latents: Array, scaled: Array, domain: str | None, random_state: int
         return FALSIFIED, f"The latents fall into parts that lie {gap:.1f} typical distances apart."
     probe = convexity(np.asarray(latents), random_state=random_state)
     if probe is None:
-        return NOT_TESTED, "There are too few latents to tell whether their support is in one piece."
+        return NOT_TESTED, "There are too few latents to test whether their support is connected."
     if probe.answer == "holes":
         return NOT_TESTED, "The support is not convex; whether its holes can be filled by a disc was not computed."
-    seen = "cannot be told" if probe.answer == "blind" else probe.answer
-    return NOT_FALSIFIED, f"The latents are in one piece; holes between them: {seen}."
+    seen = "not determined" if probe.answer == "blind" else probe.answer
+    return NOT_FALSIFIED, f"The latents are connected; holes between them: {seen}."
 
 
 def _slices(scaled: Array, blocks: Sequence[Array], domain: str | None, rng: np.random.Generator) -> tuple[str, str]:
@@ -284,7 +284,7 @@ def _slices(scaled: Array, blocks: Sequence[Array], domain: str | None, rng: np.
             worst = max(worst, seen)
     if worst:
         return FALSIFIED, f"A slice falls into parts that lie {worst:.1f} typical distances apart."
-    return NOT_FALSIFIED, f"{_ANCHORS * len(blocks)} slices of near latents each are in one piece."
+    return NOT_FALSIFIED, f"{_ANCHORS * len(blocks)} slices of near latents are connected."
 
 
 def _limit(dimension: int) -> float:

@@ -20,7 +20,7 @@ _DRAWN = 1e8  # multiplications of derivatives in one random basis
 
 @dataclass(frozen=True, eq=False)
 class Derivatives:
-    """What derivatives of one order say at each sample: ``ratios`` of cross-block to all, and ``sizes`` of all.
+    """Derivatives of one order at each sample: ``ratios`` of cross-block to all, and ``sizes`` of all.
 
     ``separations`` and ``states`` hold the figures of every block at each tolerance: (tolerances, samples, K), and
     ``drawn`` the ratios in random bases at the first samples: (bases, samples).
@@ -80,9 +80,9 @@ def derivatives(
 
 @dataclass(frozen=True, eq=False)
 class Swaps:
-    """Of every row: the largest ratio over pairs of blocks, the error it may have, and the energy of all interactions.
+    """Per row: the largest ratio over pairs of blocks, its error, and the energy of all interactions.
 
-    ``shares`` are relative to that energy and the energy of what the steps do alone. ``left_out`` counts pairs.
+    ``shares`` are relative to that energy plus the energy of the steps' separate effects. ``left_out`` counts pairs.
     """
 
     ratios: Array
@@ -131,11 +131,11 @@ def swaps(
     box: Box | None = None,
     most: int = _PAIRS,
 ) -> Swaps:
-    r"""The interaction of two blocks over finite steps, relative to what the steps do alone; and its rounding error.
+    r"""The interaction of two blocks over finite steps, relative to the steps' separate effects; and its rounding.
 
     For :math:`n=2` two rows s, t exchange blocks, :math:`g(s)-g(s^i)-g(s^j)+g(s^{ij})`; for :math:`n>2` the interaction
     of steps towards t in blocks i and j is taken again after a step of all latents towards a third row, and so on, each
-    by :math:`1/(n-1)` of the way. At most ``most`` pairs of blocks are looked at. Steps are shortened where they would
+    by :math:`1/(n-1)` of the way. At most ``most`` pairs of blocks are used. Steps are shortened where they would
     leave the box, which swaps of latents never do.
     """
     n = len(rows)
@@ -164,7 +164,7 @@ def swaps(
 def bends(view: View, rows: Array, order: int = 2) -> float:
     """How far the decoder is from a polynomial of lower order along lines: differences, relative to the chords.
 
-    Order 2 asks for an affine map, by three points of each line, and order 3 for a quadratic one, by four.
+    Order 2 tests for an affine map, by three points of each line, and order 3 for a quadratic one, by four.
     """
     if len(rows) < 2:
         return 0.0
@@ -176,7 +176,7 @@ def bends(view: View, rows: Array, order: int = 2) -> float:
 
 
 def _interaction(view: View, rows: Array, steps: Sequence[Array]) -> tuple[Array, Array, Array, Array]:
-    """The ratio and its error; the energy of the interaction, and of what every step does alone."""
+    """The ratio and its error; the energy of the interaction, and of every step's separate effect."""
     total, alone, energy, largest = np.zeros(()), *np.zeros((3, len(rows)))
     base = view.outputs(rows)
     for mask in range(2 ** len(steps)):
@@ -262,8 +262,8 @@ def splits(forms: Array, tolerance: float, scale: float, rng: np.random.Generato
 
     A splitting is an idempotent among the matrices X that are self-adjoint for every form,
     :math:`F_nX=X^\top F_n`. These are closed under polynomials, so a generic one of them has two separate groups of
-    eigenvalues exactly where a splitting exists. A direction that no form sees makes the block ``degenerate``: it
-    splits off any complement.
+    eigenvalues exactly where a splitting exists. A direction in the kernel of all forms makes the block ``degenerate``:
+    it splits off any complement.
 
     Parameters
     ----------

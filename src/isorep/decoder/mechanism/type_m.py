@@ -17,7 +17,7 @@ _BASES = 200  # sparsest bases of a block that are looked through for one that s
 
 
 def shared(frame: Frame) -> float:
-    r"""The Type D score, 0 where no output is moved by two blocks.
+    r"""The Type D score, 0 where no output depends on two blocks.
 
     :math:`\max_n` of the second largest over blocks of :math:`\|Q_{n,C_i}\|`, each block's largest being 1. It is basis
     free: no invertible map inside a block changes it.
@@ -61,9 +61,9 @@ def containment(blocks: Sequence[Candidates]) -> int | None:
 
 
 def irreducible_by_containment(candidates: Candidates) -> bool | None:
-    """Whether no sparsest basis of a block falls into groups none of whose supports contains another group's.
+    """Whether no sparsest basis of a block splits into groups whose supports do not contain each other.
 
-    None where equally sparse bases are too many to look through and none of those seen falls apart.
+    None where equally sparse bases are too many to search and none of those searched splits.
     """
     d = candidates.vectors.shape[1]
     if d == 1:

@@ -1,4 +1,4 @@
-r"""Type S at one sample: the sparsity gap, exactly where few subsets of rows have to be seen, by a bound beyond.
+r"""Type S at one sample: the sparsity gap, exact where few subsets of rows have to be searched, otherwise a bound.
 
 :math:`\rho^+=\min_{M\text{ block diagonal}}\|JM\|_0` and :math:`\rho^-=\inf_{M\text{ not respecting the blocks}}
 \|JM\|_0`. With an aligned sparsest basis :math:`B`, the lightest basis that contains :math:`m` costs
@@ -27,15 +27,15 @@ from .views import Frame
 
 EXACT, BOUND, NONE = "exact", "bound", "none"
 _ALL_SUBSETS = 12  # blocks up to which the bound looks at every set of them
-_CLEARLY = 10  # tolerances that a vector's second block must have for a lack of a gap to count
+_CLEARLY = 10  # tolerances that a vector's second block must exceed for a missing gap to count
 _CHUNK = 4_000_000  # cells of an intersection table at once
 
 
 @dataclass(frozen=True)
 class Gap:
-    """``aligned`` is rho+, ``value`` rho- less rho+, or by the method ``bound`` no more than that where it is positive.
+    """``aligned`` is rho+, ``value`` is rho- minus rho+, or with the method ``bound`` a positive lower bound of it.
 
-    ``value`` is None where neither could be had.
+    ``value`` is None where neither was found.
     """
 
     aligned: int | None
@@ -44,7 +44,7 @@ class Gap:
 
     @property
     def holds(self) -> bool | None:
-        """Whether misaligned bases are less sparse; a bound that is not positive decides nothing."""
+        """Whether misaligned bases are less sparse; undecided if a bound is not positive."""
         if self.value is None or (self.method == BOUND and self.value <= 0):
             return None
         return self.value > 0
@@ -59,7 +59,7 @@ def exact_gap(frame: Frame, whole: Candidates, blocks: Sequence[Candidates]) -> 
               \min_{a,e}\bigl[|\Omega_a\cup\Omega_e|-\max_{C_B(a)\cup C_B(e)}w\bigr]\Bigr\}
 
     and where the sparsest basis of all is lighter than :math:`\rho^+`, the gap is that difference. Where only vectors
-    that hardly leave their block speak against a gap, nothing is decided: their supports are those of the block.
+    that hardly leave their block contradict a gap, it is undecided: their supports are those of the block.
     """
     embedded = _embedded(frame, blocks) if all(each.complete for each in blocks) else None
     if embedded is None or len(whole.basis) < whole.vectors.shape[1]:
@@ -151,7 +151,7 @@ def _embedded(frame: Frame, blocks: Sequence[Candidates]) -> tuple[Array, Array,
 
 
 def _gap(bases: Array, weights: Array, aligned: Candidates, home: Array, whole: Candidates, mixed: Array) -> Gap:
-    """The gap by the aligned vectors and those of all vectors that are taken for mixed."""
+    """The gap by the aligned vectors and the vectors treated as mixed."""
     rho = int(weights.sum())
     vectors = np.concatenate([aligned.vectors, whole.vectors[mixed]])
     supports = np.concatenate([aligned.supports, whole.supports[mixed]])
@@ -276,9 +276,9 @@ def pool(matrix: Array, limit: int, rng: np.random.Generator | None = None, floo
     Parameters
     ----------
     matrix : array (rows, d)
-        Whitened, so that the lengths of vectors mean something.
+        Whitened matrix, so that lengths of vectors are comparable.
     limit : int
-        Subsets of rows to look at.
+        Largest number of subsets of rows to search.
     rng : numpy.random.Generator, optional
         Draws a thousand subsets beyond the limit; without one the answer is then None.
     floor : float
@@ -310,7 +310,7 @@ def pool(matrix: Array, limit: int, rng: np.random.Generator | None = None, floo
 
 
 def subset_count(matrix: Array, floor: float = 0.0) -> int:
-    """How many subsets of rows :func:`pool` would look at."""
+    """The number of subsets of rows that :func:`pool` would search."""
     d = matrix.shape[1]
     return 1 if d <= 1 else comb(len(_directions(matrix, floor)), d - 1)
 

@@ -1,9 +1,9 @@
-r"""Decoder as the criteria see it: outputs and derivatives as float64 arrays, whatever it was written in.
+r"""Decoder as input of the criteria: outputs and derivatives as float64 arrays, from torch or numpy functions.
 
-Blocks in an orthonormal basis of what each of them moves: scale and basis inside a block drop out.
+Blocks in an orthonormal basis of their Jacobian columns' span: scale and basis inside a block drop out.
 
-For every block :math:`J_i=Q_iR_i`. Whatever invertible map acts inside a block, the range of :math:`Q_i` stays, so row
-norms of :math:`Q_i` and supports of the vectors in its range are facts about the block and not about its coordinates.
+For every block :math:`J_i=Q_iR_i`. The range of :math:`Q_i` is invariant to invertible maps inside a block, so row
+norms of :math:`Q_i` and supports of the vectors in its range do not depend on the block's coordinates.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _MOST = 2**30  # bytes for those of one row
 class View:
     """Functions of rows (r, d): ``outputs`` (r, n), ``jacobians`` (r, n, d), higher derivatives where there are any.
 
-    ``noise`` is the relative error of Jacobian entries, ``rounding`` that of outputs, and ``source`` says where the
-    Jacobians come from; ``widest`` counts the numbers that a row takes while derivatives pass through the decoder.
+    ``noise`` is the relative error of Jacobian entries, ``rounding`` that of outputs, and ``source`` the origin of the
+    Jacobians; ``widest`` counts the numbers that a row takes while derivatives pass through the decoder.
     """
 
     d: int
@@ -61,7 +61,7 @@ class View:
         )
 
     def restricted(self, kept: Array, at: Array) -> View:
-        """The same decoder as a function of some latents, the others staying where they are."""
+        """The same decoder as a function of some latents, the others held fixed."""
         higher = self.derivatives
 
         def whole(rows: Array) -> Array:
@@ -120,7 +120,7 @@ def viewed(decoder: Any, latents: Latents) -> Iterator[View]:
 
 
 def _takes_tensors(decoder: Any, latents: Latents) -> bool:
-    """Whether torch can differentiate it: it then returns a tensor that remembers where it came from."""
+    """Whether torch can differentiate it: it then returns a tensor with a gradient function."""
     try:
         import torch
     except ModuleNotFoundError:
@@ -159,7 +159,7 @@ def _torch_view(decoder: Any, latents: Latents, ready: Ready) -> View:
         return np.asarray(found.numpy(force=True), dtype=np.float64)  # zeros may not be written out yet
 
     precision = str(ready.dtype).removeprefix("torch.")
-    alone = "torch.func cannot differentiate the decoder again: Type H_n is judged by swaps alone"
+    alone = "torch.func cannot differentiate the decoder again: Type H_n is tested by swaps alone"
     return View(
         ready.d,
         ready.outputs,
@@ -246,7 +246,7 @@ def _numpy_view(decoder: Any, latents: Latents) -> View:
 
 
 def _steps(rows: Array) -> Array:
-    """How far to go along each latent for a difference: little beside its spread, or its size where it has none."""
+    """Step along each latent for a difference: small relative to its spread, or to its size where it has none."""
     spread, size = rows.std(0), np.abs(rows).max(0)
     scale = np.where(spread > 0, spread, np.where(size > 0, size, 1.0))
     return np.asarray(np.maximum(6e-6 * scale, 1e-12 * size))
@@ -254,7 +254,7 @@ def _steps(rows: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """One sample: the whitened blocks side by side, where each stands, and how far the numbers can be trusted.
+    """One sample: the whitened blocks side by side, their places, and the error of the numbers.
 
     ``noise`` is the relative error of whitened entries. ``unwhiten`` maps whitened coordinates to latent ones (None
     where some block has less than full rank, of which the moved directions are kept).
@@ -269,7 +269,7 @@ class Frame:
 
     @property
     def full_rank(self) -> bool:
-        """Whether every direction moves something, and no two blocks move the outputs alike."""
+        """Whether every direction affects the outputs, and no two blocks do so in the same way."""
         return not any(self.deficient) and self.smallest > 10 * self.noise * np.sqrt(len(self.values))
 
     def block(self, place: int) -> Array:
@@ -284,10 +284,10 @@ class Frame:
 
 
 def active_latents(jacobians: Array, latents: Array) -> Array:
-    """Latents that move the outputs, over their spread, by more than a thousandth of what the strongest does.
+    """Latents whose effect on the outputs, over their spread, exceeds a thousandth of the strongest.
 
-    Where nothing is known about the spread, a weak latent is one in other units, and all that move anything are active.
-    One that does not vary beside others that do is inactive where it is weaker than all of them by as much.
+    If the spread is unknown, a weak latent may be in other units, and all latents with an effect are active. If some
+    latents vary, one that does not is inactive where it is weaker than all of them by as much.
     """
     spread = np.where(np.ptp(latents, axis=0) > 0, latents.std(0), 0.0)  # rounding is no spread
     sizes = np.linalg.norm(jacobians, axis=1).max(0)
@@ -299,10 +299,10 @@ def active_latents(jacobians: Array, latents: Array) -> Array:
 
 
 def balanced_units(jacobians: Array, latents: Array, noise: float) -> Array:
-    """Powers of two, one a latent, in which all latents move the outputs by about as much.
+    """Powers of two, one per latent, in which all latents affect the outputs by about as much.
 
-    Latents may come in units that lie apart by many orders, and verdicts must not hang on these. What a latent moves
-    over its whole spread has no units: where that is rounding beside the others it stays as small as it is.
+    Units of latents may differ by many orders of magnitude, and verdicts must not depend on them. A latent's effect
+    over its whole spread has no units: where that is rounding relative to the others, it stays as small as it is.
     """
     sizes = np.abs(jacobians).max((0, 1))
     spread = np.where(np.ptp(latents, axis=0) > 0, latents.std(0), 0.0)  # rounding is no spread

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .alignment import Alignment, Movement
 from .axes import Drawing, Key, Series
 from .heatmap import Clustered, Heatmap, Picture
 from .intervals import IntervalRow, Intervals
@@ -10,11 +11,12 @@ from .lines import Cloud, Histogram, Line, Lines, Scatter
 NARROW, WIDE = 340, 720
 """The widths to draw for: text keeps its size on a phone and on a desk."""
 
-Chart = Intervals | Lines | Histogram | Scatter | Heatmap | Clustered | Picture
+Chart = Intervals | Lines | Histogram | Scatter | Alignment | Heatmap | Clustered | Picture
 
 __all__ = [
     "NARROW",
     "WIDE",
+    "Alignment",
     "Chart",
     "Cloud",
     "Clustered",
@@ -26,6 +28,7 @@ __all__ = [
     "Key",
     "Line",
     "Lines",
+    "Movement",
     "Picture",
     "Scatter",
     "Series",

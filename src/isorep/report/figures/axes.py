@@ -124,24 +124,30 @@ def _round_values(low: float, high: float, most: int) -> list[tuple[float, str]]
 
 
 def _decades(low: float, high: float, most: int) -> list[tuple[float, str]]:
+    """Powers of ten, all written alike: as decimals where all are short."""
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     if last - first < 1:
         return _round_values(low, high, most)
     stride = max(1, math.ceil((last - first + 1) / most))
-    return [(10.0**power, _power(power)) for power in range(last, first - 1, -stride)]
+    powers, short_ones = range(last, first - 1, -stride), first >= -3 and last <= 3
+    return [(10.0**power, f"{10.0**power:g}" if short_ones else _power(power)) for power in powers]
 
 
 def _power(power: int) -> str:
-    return f"{10.0**power:g}" if -3 < power < 4 else "10" + str(power).translate(SUPERSCRIPTS)
+    return "10" + str(power).translate(SUPERSCRIPTS)
 
 
 @dataclass(frozen=True)
 class Series:
-    """Marks in reading order: arrow keys move along a series, and from one to the next."""
+    """Marks in reading order: arrow keys move along a series, and from one to the next.
+
+    With a ``key`` the series can be chosen, and figures that have the same keys follow.
+    """
 
     name: str
     points: tuple[tuple[float, float], ...]
     labels: tuple[str, ...]
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -157,11 +163,16 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Key:
-    """One entry of a legend: a mark (dot, ring, line, tick, band, whisker), its series' colour and a word."""
+    """One entry of a legend: a mark (dot, ring, line, tick, whisker, zone, tolerance), its series' colour and a word.
+
+    One with a ``key`` follows the choice of the reader; ``chosen`` is the choice at first.
+    """
 
     mark: str
     series: str
     text: str
+    key: str = ""
+    chosen: bool = False
 
 
 def tag(element: str, content: str | None = None, **attributes: str | float | None) -> Markup:

@@ -1,6 +1,6 @@
 """Heat maps, clustered or not, and pictures.
 
-Heat map: a matrix of signed values in colour.
+Heat map: a matrix in colour, on a diverging scale where values have signs and a sequential one where they have none.
 
 A matrix of errors in colour, near items side by side, with the tree that put them there.
 
@@ -20,6 +20,8 @@ from markupsafe import Markup
 
 from .axes import Drawing, Series, clipped, dots, group, short, tag
 
+DARK_INK = 7
+"""The shade on which black ink has the most contrast in both themes; on darker ones it is light in the light theme."""
 SHADES = 10
 """Shades of each sign; the style sheet mixes them (``n1`` to ``n10`` and ``p1`` to ``p10``)."""
 LARGEST_CELL = 38.0
@@ -27,11 +29,11 @@ LARGEST_CELL = 38.0
 
 @dataclass(frozen=True)
 class Heatmap:
-    """Cells from -1 to 1, row 0 at the top; cells of one shade are one element.
+    """Cells from -1 to 1, row 0 at the top; cells of one shade are one element, those without a value are grey.
 
-    Where no cell can be negative (not ``signed``), the legend begins at 0. ``left`` is the room for row names, at most
-    a quarter of the width; ``marked`` cells (row, column) have a dot; ``labels`` say what each cell is where its value
-    does not.
+    Where no cell can be negative (not ``signed``), the scale is sequential and begins at 0. ``left`` is the room for
+    row names, at most a quarter of the width; ``marked`` cells (row, column) have a dot; ``labels`` say what each cell
+    is where its value does not.
     """
 
     values: tuple[tuple[float | None, ...], ...]
@@ -58,12 +60,14 @@ class Heatmap:
         rows = [clipped(name, left - 6) for name in self.rows]
         drawn = [
             *grid.ground(rows, [clipped(name, 60) for name in self.columns], self.axes),
-            *grid.cells(self.values, _signed_shade),
-            _legend(left, grid.foot + 52, 9.0, self.signed, ("−1", "0", "1") if self.signed else ("0", "1")),
+            *grid.cells(self.values, _signed_shade if self.signed else _share_shade),
+            _legend(left, grid.foot + 52, *((DIVERGING, ("−1", "0", "1")) if self.signed else (RISING, ("0", "1")))),
         ]
+        if any(value is None for row in self.values for value in row):
+            drawn.append(_legend(left + 210, grid.foot + 52, ("none",), ("no value",)))
         if self.marked:
             spots = [grid.middle(i, j) for i, j in self.marked]
-            drawn.append(group([dots(spots, "medium" if cell > 9 else "small")], class_="s2"))
+            drawn.append(group([dots(spots, "medium" if cell > 9 else "small")], class_="ink"))
         labels = self.labels or [tuple(map(self._label, self.columns, row)) for row in self.values]
         return Drawing(
             width, grid.foot + 92, Markup("").join(drawn), grid.series(self.axes[1], self.rows, labels), 0.75 * cell
@@ -88,7 +92,7 @@ Tree = tuple[tuple[int, int, float], ...]
 
 @dataclass(frozen=True)
 class Clustered:
-    """Errors from 0 (dark) to 1 or more (blank), row 0 at the top; rows and columns are the same items.
+    """Errors from 0 (dark) to 1 or more (faint), row 0 at the top; rows and columns are the same items.
 
     ``tree`` joins items as scipy's linkage does: two clusters, and the height at which. Items are leaves 0, 1, ... in
     the order they are drawn.
@@ -115,7 +119,7 @@ class Clustered:
             *grid.cells(self.values, _error_shade),
             *(_printed(self.values, grid) if cell >= PRINTED_CELL else ()),
             *(_branches(self.tree, grid) if self.tree else ()),
-            _legend(left, grid.foot + 50, 14.0, True, ("0", "0.5", "1 or more"), positive=False),
+            _legend(left, grid.foot + 50, FALLING, ("0", "0.5", "1 or more")),
         ]
         columns = [f"{self.axes[0]} {clipped(name, LABEL)}" for name in self.names]
         labels = [
@@ -172,13 +176,13 @@ class _Grid:
         ]
 
     def cells(self, values: Sequence[Sequence[float | None]], shade_of: Callable[[float], str]) -> list[Markup]:
-        """All cells of one shade as one element; those without a value or a shade stay blank."""
+        """All cells of one shade as one element; those without a shade stay blank, those without a value are grey."""
         gap = 0.5 if self.cell > 8 else 0.0
         side = short(self.cell - 2 * gap + (0 if gap else 0.1))
         shades: dict[str, list[str]] = defaultdict(list)
         for i, row in enumerate(values):
             for j, value in enumerate(row):
-                shade = "" if value is None else shade_of(value)
+                shade = "none" if value is None else shade_of(value)
                 if shade:
                     corner = f"M{self.left + j * self.cell + gap:.2f} {self.top + i * self.cell + gap:.2f}"
                     shades[shade].append(f"{corner}h{side}v{side}h-{side}z")
@@ -197,21 +201,30 @@ def _signed_shade(value: float) -> str:
     return f"{'p' if value > 0 else 'n'}{shade}" if shade else ""
 
 
+def _share_shade(value: float) -> str:
+    shade = round(SHADES * min(max(value, 0.0), 1.0))
+    return f"n{shade}" if shade else ""
+
+
 def _error_shade(value: float) -> str:
-    shade = round(SHADES * (1 - min(max(value, 0.0), 1.0)))
-    return f"n{shade}" if shade else "p0"
+    """The largest error has a shade as well: what is blank has no value."""
+    return f"n{1 + round((SHADES - 1) * (1 - min(max(value, 0.0), 1.0)))}"
 
 
-def _legend(left: float, y: float, each: float, negative: bool, texts: Sequence[str], positive: bool = True) -> Markup:
+RISING = ("p0", *(f"n{shade}" for shade in range(1, SHADES + 1)))
+FALLING = RISING[:0:-1]
+DIVERGING = (*FALLING, "p0", *(f"p{shade}" for shade in range(1, SHADES + 1)))
+
+
+def _legend(left: float, y: float, shades: Sequence[str], texts: Sequence[str]) -> Markup:
     """The shades side by side, with texts from the first to the last."""
-    shades = [f"n{shade}" for shade in range(SHADES, 0, -1)] if negative else []
-    shades += [f"p{shade}" for shade in range(SHADES + 1 if positive else 1)]
+    each = 9.0 if len(shades) > SHADES + 1 else 14.0
     drawn = [
         tag("rect", class_=f"cell {shade}", x=left + number * each, y=y, width=each + 0.1, height=9)
         for number, shade in enumerate(shades)
     ]
     for number, text in enumerate(texts):
-        x = left + each * (0.5 + number / (len(texts) - 1) * (len(shades) - 1))
+        x = left + each * (0.5 + number / max(len(texts) - 1, 1) * (len(shades) - 1))
         drawn.append(tag("text", text, class_="tick", x=x, y=y + 24, text_anchor="middle"))
     return group(drawn, class_="scale-bar")
 
@@ -221,7 +234,8 @@ def _printed(values: Sequence[Sequence[float | None]], grid: _Grid) -> Iterator[
         for j, value in enumerate(row):
             if value is not None:
                 text = f"{value:.2f}" if value < 9.995 else f"{value:.0f}"
-                tone = "inside light" if int(_error_shade(value)[1:]) > SHADES / 2 else "inside"
+                shade = int(_error_shade(value)[1:])
+                tone = "inside light" if shade > DARK_INK else "inside dark" if shade == DARK_INK else "inside"
                 x, y = grid.middle(i, j)
                 yield tag("text", clipped(text, grid.cell + 8), class_=tone, text_anchor="middle", x=x, y=y + 4)
 
@@ -247,10 +261,11 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 @dataclass(frozen=True)
 class Picture:
-    """A PNG in base64; anything else is refused."""
+    """A PNG in base64; anything else is refused. ``rows`` name its rows of equal height from the top."""
 
     png: str
     title: str
+    rows: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.size is None:
@@ -275,6 +290,14 @@ class Picture:
         size = self.size or (1, 1)
         times = max(1, round(PICTURE_WIDTH / size[0]))
         across, down = float(times * size[0]), float(times * size[1])
+        left = max((14 + 6.6 * len(clipped(name, LABEL)) for name in self.rows), default=0.0)
         address, style = f"data:image/png;base64,{self.png}", "image-rendering:pixelated"
-        body = tag("image", width=across, height=down, href=address, role="img", aria_label=self.title, style=style)
-        return Drawing(across, down, body, (Series(self.title, ((across / 2, down / 2),), (self.title,)),))
+        picture = tag(
+            "image", x=left, width=across, height=down, href=address, role="img", aria_label=self.title, style=style
+        )
+        body = [picture]
+        for place, name in enumerate(self.rows):
+            y = down * (place + 0.5) / len(self.rows) + 4
+            body.append(tag("text", clipped(name, LABEL), x=left - 8, y=y, text_anchor="end"))
+        middle = (left + across / 2, down / 2)
+        return Drawing(left + across, down, Markup("").join(body), (Series(self.title, (middle,), (self.title,)),))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
 
@@ -32,6 +33,8 @@ from .axes import (
 
 FEW = 60
 MOST_TOLD = 40
+MARGIN = 0.035
+"""Share of an axis that stays free at either end."""
 SQUARE = 520
 """Pixels of a figure whose axes have one scale, at most."""
 
@@ -40,7 +43,7 @@ SQUARE = 520
 class Line:
     """One series: x, y and a label for each point; ``dotted`` ones have no line through them.
 
-    ``spans`` are intervals of y, one for each point, or none.
+    ``spans`` are intervals of y, one for each point, or none. A series with a ``key`` follows the reader's choice.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Line:
     labels: tuple[str, ...]
     dotted: bool = False
     spans: tuple[tuple[float, float], ...] = ()
+    key: str = ""
 
     def __post_init__(self) -> None:
         if len(self.labels) != len(self.points) or len(self.spans) not in (0, len(self.points)):
@@ -59,7 +63,8 @@ class Line:
 class Lines:
     """All series in one frame; values outside ``y_range`` are drawn at its edge, ``ticks`` name values of x.
 
-    With ``square`` both axes have one scale; ``notes`` are words beside points, by x and y.
+    With ``square`` both axes have one scale; ``notes`` are words beside points, by x and y. ``chosen`` is the key of
+    the series that stands out at first.
     """
 
     lines: tuple[Line, ...]
@@ -70,6 +75,7 @@ class Lines:
     ticks: tuple[tuple[float, str], ...] = ()
     square: bool = False
     notes: tuple[tuple[float, float, str], ...] = ()
+    chosen: str = ""
 
     def draw(self, width: float) -> Drawing:
         """At this width."""
@@ -80,26 +86,31 @@ class Lines:
         x_low, x_high = extent([x for x, _ in every])
         ends = [end for line in self.lines for span in line.spans for end in span]
         y_low, y_high = self.y_range or extent([*(y for _, y in every), *ends])
-        across = spanning(x_low, x_high, *frame.across, margin=0.015)
+        across = spanning(x_low, x_high, *frame.across, margin=MARGIN)
         upward = _upward(y_low, y_high, frame, self.log)
         if self.square:
             across, upward = equal_scales((x_low, x_high, y_low, y_high), frame)
-        drawn = [frame.x_axis(across, self.axes[0], ticks=self.ticks), frame.y_axis(upward, self.axes[1])]
+        y_title = f"{self.axes[1]} (log scale)" if self.log else self.axes[1]
+        drawn = [frame.x_axis(across, self.axes[0], ticks=self.ticks), frame.y_axis(upward, y_title)]
         if not self.log and upward.low < 0 < upward.high:
             drawn.append(tag("line", class_="zero", x1=frame.left, x2=width - frame.right, y1=upward(0), y2=upward(0)))
         marks = []
         for line in self.lines:
             points = [(across(x), upward(y)) for x, y in line.points]
             whiskers = [(x, upward(low), upward(high)) for (x, _), (low, high) in zip(points, line.spans, strict=False)]
-            drawn.append(_draw(line, points, whiskers))
-            marks.append(Series(line.name, tuple(points), line.labels))
+            drawn.append(_draw(line, points, whiskers, self.chosen))
+            marks.append(Series(line.name, tuple(points), line.labels, line.key))
         drawn += [_note(across(x), upward(y), text, width) for x, y, text in self.notes]
         return Drawing(width, height, Markup("").join(drawn), tuple(marks), reach=40)
 
     @property
     def keys(self) -> tuple[Key, ...]:
         """The legend: every series by name."""
-        return tuple(Key("dot" if line.dotted else "line", line.series, line.name) for line in self.lines)
+        marks = (("dot" if line.dotted else "line", line) for line in self.lines)
+        return tuple(
+            Key(mark, line.series, line.name, line.key, bool(line.key) and line.key == self.chosen)
+            for mark, line in marks
+        )
 
     @property
     def told(self) -> str:
@@ -115,12 +126,22 @@ def _note(x: float, y: float, text: str, width: float) -> Markup:
 
 
 def _upward(low: float, high: float, frame: Frame, log: bool) -> Scale:
+    """With room on both sides, so that no mark is cut by the edge."""
     if log:
-        return Scale(low, max(high, low * 1.5), *frame.upward, log=True)
-    return spanning(low, high, *frame.upward)
+        high = max(high, low * 1.5)
+        room = (high / low) ** MARGIN
+        return Scale(low / room, high * room, *frame.upward, log=True)
+    return spanning(low, high, *frame.upward, margin=MARGIN)
 
 
-def _draw(line: Line, points: list[tuple[float, float]], whiskers: list[tuple[float, float, float]]) -> Markup:
+def _state(series: str, key: str, chosen: str) -> dict[str, str | None]:
+    """Classes and key of a series that may follow a choice."""
+    return {"class_": f"{series} on" if key and key == chosen else series, "data_k": key or None}
+
+
+def _draw(
+    line: Line, points: list[tuple[float, float]], whiskers: list[tuple[float, float, float]], chosen: str
+) -> Markup:
     size = "large" if len(points) <= FEW else "small"
     drawn = [] if line.dotted or not points else [polyline(points, "line")]
     if whiskers:
@@ -128,45 +149,70 @@ def _draw(line: Line, points: list[tuple[float, float]], whiskers: list[tuple[fl
         drawn.append(tag("path", class_="whisker", d=paths))
     if line.dotted or len(points) <= FEW:
         drawn.append(dots(points, size))
-    return group(drawn, class_=line.series)
+    return group(drawn, **_state(line.series, line.key, chosen))
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """One outline a series, its heights the y of its points; ticks at the top stand for chance, by series class."""
+    """One outline per series, its heights the y of its points; ticks at the top stand for chance, by series or key.
+
+    ``chosen`` is the key of the series that stands out at first.
+    """
 
     edges: tuple[float, ...]
     lines: tuple[Line, ...]
     axes: tuple[str, str]
     chance: tuple[tuple[str, float], ...] = ()
+    chosen: str = ""
+
+    @property
+    def role(self) -> str:
+        """What the page does with it: where rows are selected, their own outline is drawn."""
+        return "residuals" if self.chosen else ""
+
+    def behind(self, drawings: Sequence[Drawing]) -> dict[str, Any]:
+        """What an outline of selected rows needs: the bins, and where they lie in each drawing."""
+        if not self.chosen:
+            return {}
+        ends = [self._scales(drawing.width) for drawing in drawings]
+        return {
+            "edges": [round(edge, 5) for edge in self.edges],
+            "bins": [[across.start, across.stop, upward.start, upward.stop] for across, upward in ends],
+            "most": ends[0][1].high,
+        }
+
+    def _frame(self, width: float) -> Frame:
+        return Frame(width, 300 if width > 500 else 260, left=52, right=14, top=30, bottom=44)
+
+    def _scales(self, width: float) -> tuple[Scale, Scale]:
+        frame = self._frame(width)
+        most = max((y for line in self.lines for _, y in line.points), default=1.0) or 1.0
+        return spanning(self.edges[0], self.edges[-1], *frame.across), Scale(0.0, 1.06 * most, *frame.upward)
 
     def draw(self, width: float) -> Drawing:
         """At this width."""
-        height = 300 if width > 500 else 260
-        frame = Frame(width, height, left=52, right=14, top=30, bottom=44)
-        across = spanning(self.edges[0], self.edges[-1], *frame.across)
-        most = max((y for line in self.lines for _, y in line.points), default=1.0) or 1.0
-        upward = Scale(0.0, 1.06 * most, *frame.upward)
+        frame, (across, upward) = self._frame(width), self._scales(width)
         drawn = [frame.y_axis(upward, self.axes[1]), frame.x_axis(across, self.axes[0])]
+        chance = dict(self.chance)
         marks = []
         for line in self.lines:
-            heights = [y for _, y in line.points]
-            drawn.append(_outline(line.series, self.edges, heights, across, upward))
+            outline = _outline(self.edges, [y for _, y in line.points], across, upward)
+            mean = chance.get(line.key or line.series)
+            if mean is not None and self.edges[0] <= mean <= self.edges[-1]:
+                x = across(mean)
+                outline.append(tag("line", class_="chance", x1=x, x2=x, y1=frame.top, y2=frame.top + 14))
+            drawn.append(group(outline, **_state(line.series, line.key, self.chosen)))
             points = tuple((across(x), upward(y)) for x, y in line.points)
-            marks.append(Series(line.name, points, line.labels))
-        for class_, value in self.chance:
-            x = across(value)
-            tick = tag("line", class_="chance", x1=x, x2=x, y1=frame.top, y2=frame.top + 14)
-            drawn.append(group([tick], class_=class_))
-        return Drawing(width, height, Markup("").join(drawn), tuple(marks), reach=40)
+            marks.append(Series(line.name, points, line.labels, line.key))
+        return Drawing(width, frame.height, Markup("").join(drawn), tuple(marks), reach=40)
 
 
-def _outline(class_: str, edges: Sequence[float], heights: Sequence[float], across: Scale, upward: Scale) -> Markup:
+def _outline(edges: Sequence[float], heights: Sequence[float], across: Scale, upward: Scale) -> list[Markup]:
     corners = [(across(edges[0]), upward(0))]
     for low, high, value in zip(edges[:-1], edges[1:], heights, strict=True):
         corners += [(across(low), upward(value)), (across(high), upward(value))]
     corners.append((across(edges[-1]), upward(0)))
-    return group([polyline(corners, "area"), polyline(corners, "line")], class_=class_)
+    return [polyline(corners, "area"), polyline(corners, "line")]
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,9 @@ print([round(network.score(pixels, digits), 3) for network in (one, two)])
 print(isorep.heads.diversity(head, weights=np.bincount(digits), features=f, bias=one.intercepts_[-1]))
 
 # %%
-# Then the map that the heads predict, beside the one that least squares finds on paired features, and how close the
-# two models are in distribution. The two runs ended in different optima and are not close, so that the theorem promises
-# nothing; most of what a linear map can explain is predicted by the heads all the same.
+# Then the map that the heads predict, compared with the one that least squares finds on paired features, and how close
+# the two models are in distribution. The two runs ended in different optima and are not close, so that the theorem
+# guarantees nothing; most of what a linear map can explain is predicted by the heads all the same.
 found = isorep.heads.examine(
     head,
     other_head,
@@ -57,6 +57,8 @@ found = isorep.heads.examine(
 print(found.head_map)
 print()
 print(found.closeness)
+found.head_map.plot_scores()
+plt.show()
 
 # %%
 # Each coordinate of the second network's features, predicted from the first network's: by the heads, which have seen no

@@ -41,30 +41,16 @@ print(found)
 # %%
 # Normalised mutual information: a row with one dark cell is a factor in one latent, a column with one a latent about
 # one factor.
-figure, axes = plt.subplots(figsize=(7, 3.4), layout="constrained")
-image = axes.imshow(found.information.nmi, cmap="Blues", vmin=0, vmax=1)
-axes.set_xticks(range(12), found.information.latents)
-axes.set_yticks(range(6), [f"{each.name}: {each.state}" for each in found.factors])
-figure.colorbar(image, label="information / entropy of the factor")
+found.plot_matrix(width="double")
+plt.show()
+print(found.factor_table())
+
+# %%
+# Scores are not on one scale, so each stands beside what shuffled rows give.
+found.plot_scores(width="double")
 plt.show()
 
 # %%
-# Scores are not on one scale. Shuffled rows (grey) ask whether there is any information. Scores that claim aligned axes
-# stand beside random axes of the same latents, too (hollow): a score that other axes reach as well shows no alignment.
-names = list(found.scores)
-values = [found[name].value for name in names]
-chance = [found[name].chance.mean for name in names]
-errors = [
-    [found[name].value - found[name].interval.low for name in names],
-    [found[name].interval.high - found[name].value for name in names],
-]
-figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-axes.barh(names, chance, color="lightgrey", label="chance (shuffled rows)")
-turned = {name: found[name].axes.mean for name in names if found[name].axes is not None}
-axes.plot(list(turned.values()), list(turned), "o", markerfacecolor="none", color="grey", label="chance (random axes)")
-axes.errorbar(values, names, xerr=errors, fmt="o", markersize=4, label="score, 95 % interval")
-axes.invert_yaxis()
-axes.set_xlim(0, 1.02)
-axes.legend(frameon=False, loc="lower right", fontsize=8)
-axes.spines[["top", "right"]].set_visible(False)
-plt.show()
+# Scores that claim aligned axes are also compared with random axes of the same latents: a score that other axes reach
+# as well shows no alignment.
+print(found.axes_table())

@@ -9,6 +9,7 @@ without Keras; DNA with planted exons needs no genome.
 The models are no part of isorep. Where they are missing this page only says how to get them; what comes out with
 them is in the guide, :doc:`/guide/ensembles`.
 """
+# sphinx_gallery_thumbnail_path = "images/ensembles-spliceai.png"
 
 # %%
 # The files come with the package of the authors, which need not be imported: ``pip install --no-deps spliceai==1.3.1``,
@@ -103,6 +104,8 @@ if members:
     result = isorep.compare_many(dict(zip(names, states[:5, -1], strict=True)), groups=sequence)
     print(result.table(), "\n")
     print(fill(str(result.verdict), 100), "\n")
+    result.plot_matrix(rung="linear")
+    plt.show()
     print(f"the mean of the others explains {result.consensus.share:.0%} of a member")
     print(f"agreement along the axes of the consensus: {np.round(result.consensus.agreement[:8], 2)}, ...")
     print(f"components: {sum(family.runs == 5 for family in result.components.families)} of 32 recur in all members")

@@ -56,6 +56,11 @@ for name, result in found.items():
     print(result.end.sentence, "\n")
 
 # %%
+# Every layer of the second kind, up to a rigid motion with one scale.
+found["near an isometry"].plot_scores(width="double")
+plt.show()
+
+# %%
 # The constant of the rest falls towards the end, as less is left to do. Where the rest is near an isometry a rigid
 # motion serves nearly as well as a linear map; in the plain network it does not. No bound says anything here: the map
 # between the two ends is no isometry, and the stitching constant is far above what is needed (``layer.needed``).
@@ -67,9 +72,9 @@ for (name, result), colour in zip(found.items(), ("#c8553d", "#2a6f97"), strict=
     right.plot(places, [layer.linear.mean for layer in result.layers], "s:", color=colour, label=f"{name}: linear")
 left.set_yscale("log")
 left.set_ylabel("constant of the rest, up to scale")
-right.plot(places, [layer.null.mean for layer in result.layers], "--", color="grey", label="shuffled rows")
+right.plot(places, [layer.null.mean for layer in result.layers], "--", color="grey", label="chance")
 right.set_ylim(0, 0.6)
-right.set_ylabel("held-out error, diameters")
+right.set_ylabel("held-out error (diameters)")
 for axes in (left, right):
     axes.tick_params(axis="x", rotation=40)
     axes.legend(frameon=False, fontsize=8)

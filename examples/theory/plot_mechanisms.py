@@ -5,6 +5,7 @@ What occlusion, shadow and antialiasing break
 Room and object of a rendered scene are two mechanisms: what one does to the pixels does not depend on the other, or
 does it? The renderer is the decoder here, so the answer is about the scene and not about a network.
 """
+# sphinx_gallery_thumbnail_number = 2
 
 # %%
 # Four factors of a room, two of the room itself and two of the object in it; shape and orientation stay.
@@ -49,7 +50,7 @@ rng = np.random.default_rng(0)
 latents = np.column_stack([rng.uniform(0.05, 0.95, (40, 3)), rng.uniform(0.8, 1.2, 40)])
 
 # %%
-# The Jacobian, one column a factor, as pictures: where does each factor move pixels? Occlusion takes from the floor
+# The Jacobian, one column per factor, as pictures: where does each factor move pixels? Occlusion takes from the floor
 # what the object covers; antialiasing gives pixels on an edge to both sides, and an edge that moves a derivative; a
 # soft shadow lets the scale of the object move pixels of the floor.
 shown = np.array([[0.05, 0.4, 0.62, 1.05]])
@@ -90,6 +91,11 @@ for title, result in found.items():
     print(f"{' '.join(title.split()):24}", states)
 print()
 print(found["occlusion"])
+
+# %%
+# Leakage of the scene with a soft shadow, compared with random bases of the factors.
+found["soft shadow"].plot_scores(width="double")
+plt.show()
 
 # %%
 # The graph :math:`G_D` of one sample: two factors are joined where they move a common pixel, by a line as wide as the

@@ -46,6 +46,8 @@ for bend in bends:
     latents, decoder = model(bend)
     found.append(isorep.decoder.structural(latents, factors, process=scene, decoder=decoder, samples=100, n_null=0))
 print(found[1])
+found[1].plot_scores(width="double")
+plt.show()
 
 # %%
 # Rooms have more factors and a renderer that torch cannot differentiate. Five principal components are a model with a

@@ -26,12 +26,17 @@ for width in widths:
         corrected[name].append(found[name].corrected)
 
 # %%
+# At the largest width every index lies within what chance gives, however high it is.
+found.plot_scores(width="double")
+plt.show()
+
+# %%
 # Plain values of CCA and R² tend to 1 and CKA follows; only the debiased one and the neighbours stay near zero by
 # themselves. Corrected for chance, all do.
 figure, panels = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
 for axes, values, title in zip(panels, (plain, corrected), ("plain", "corrected for chance"), strict=True):
-    for name in names:
-        axes.plot(widths, values[name], "o-", markersize=4, label=name)
+    for name, mark in zip(names, "osD^v", strict=True):
+        axes.plot(widths, values[name], f"{mark}-", markersize=4, label=name)
     axes.axhline(0, color="grey", linewidth=0.8)
     axes.set_xscale("log", base=2)
     axes.set_xlabel("dimensions, 300 rows")
@@ -54,9 +59,5 @@ other = {
 found = isorep.similarity.layers(one, other, permutations=100)
 print(found)
 
-figure, axes = plt.subplots(figsize=(4.6, 3.6), layout="constrained")
-image = axes.imshow(found.corrected, cmap="RdBu_r", vmin=-1, vmax=1)
-axes.set_xticks(range(5), found.target_layers, rotation=45, ha="right")
-axes.set_yticks(range(5), found.source_layers)
-figure.colorbar(image, label="debiased CKA, corrected")
+found.plot_matrix(corrected=True)
 plt.show()

@@ -7,7 +7,7 @@ none of them. Its latents, pruned to what the decoder responds to and turned by 
 """
 
 # %%
-# Two trainings from different weights, and which components of the first come back in the second.
+# Two trainings from different weights, and which components of the first are found again in the second.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -20,7 +20,7 @@ found = isorep.disentangle(images, size=16, network="dense", latents=10, steps=8
 print(found)
 
 # %%
-# Each row is one component of the first image, moved from its 5 % to its 95 % quantile while the others stay.
+# Each row is one component of the first image, moved from its 5% to its 95% quantile while the others stay.
 components = found.transform(images)
 low, high = np.quantile(components, [0.05, 0.95], axis=0)
 order = [component.name for component in found.components]
@@ -41,9 +41,10 @@ plt.show()
 factors = dict(zip(rooms.factor_names, rooms.factor_values.T, strict=True))
 score = isorep.structure.infomec(factors, components)
 print(f"InfoM {score.infom:.2f}, InfoE {score.infoe:.2f}, InfoC {score.infoc:.2f}")
-figure, axis = plt.subplots(figsize=(5.4, 3.2), layout="constrained")
-picture = axis.imshow(score.nmi, cmap="Blues", vmin=0, vmax=score.nmi.max())
-axis.set_xticks(range(components.shape[1]), score.latents)
-axis.set_yticks(range(len(factors)), list(factors))
-figure.colorbar(picture, label="information / entropy of the factor")
+score.plot_matrix()
+plt.show()
+
+# %%
+# Which components are reproducible: the correlation of each with its match in the other training.
+found.plot_components()
 plt.show()

@@ -1,0 +1,91 @@
+"""Text of results: widths, marks, numbers and notes."""
+
+import math
+
+import pytest
+
+from isorep.results import aligned, counted, decimals, significant, told, wrapped
+
+ROWS = [
+    ("rung", "held-out\nerror", "95% interval", "in-sample", "diameters"),
+    ("rigid", "0.1", "[0.05, 0.15]", "0.09", "0.01"),
+    ("linear", "0.123", "[0.1, 0.2]", "0.1", "0.02"),
+]
+
+
+def test_optional_columns_go_first_and_the_first_one_named_goes_first():
+    wide = aligned(ROWS, optional=("diameters", "in-sample"), width=math.inf)
+    assert wide.splitlines()[1].split() == ["rung", "error", "95%", "interval", "in-sample", "diameters"]
+    width = max(map(len, wide.splitlines()))
+    assert aligned(ROWS, optional=("diameters", "in-sample"), width=width) == wide
+    less = aligned(ROWS, optional=("diameters", "in-sample"), width=width - 1)
+    assert "diameters" not in less
+    assert "in-sample" in less
+
+
+def test_what_has_no_room_goes_on_below_and_nothing_is_cut():
+    text = aligned(ROWS, width=30)
+    assert max(map(len, text.splitlines())) <= 30
+    blocks = [block.splitlines() for block in text.split("\n\n")]
+    assert len(blocks) > 1
+    assert all(block[-1].startswith("linear") for block in blocks)
+    assert sorted(text.split()) == sorted(
+        aligned(ROWS, width=math.inf).split() + ["rung", "rigid", "linear"] * (len(blocks) - 1)
+    )
+
+
+def test_a_marked_row_has_its_mark_and_a_table_without_one_has_no_margin():
+    lines = aligned(ROWS, marked=["linear"], width=80).splitlines()
+    assert [line[:2] for line in lines] == ["  ", "  ", "  ", "> "]
+    assert aligned(ROWS, width=80).splitlines()[2].startswith("rigid")
+
+
+def test_tables_and_sentences_follow_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "50")
+    sentence = "one name, one unit and one meaning " * 6
+    assert max(map(len, wrapped(sentence).splitlines())) <= 50
+    assert "diameters" not in aligned(ROWS, optional=("diameters",))
+    monkeypatch.setenv("COLUMNS", "300")
+    assert "\n" not in wrapped(sentence)
+    assert "diameters" in aligned(ROWS, optional=("diameters",))
+
+
+def test_words_are_never_broken(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    path = "/a/very/long/path/" + "x" * 60 + "/well-known-file.npy"
+    assert path in wrapped(f"wrote {path} again")
+
+
+def test_the_verdict_comes_first_and_notes_last():
+    text = told("yes.", "table", notes=["a", "b"])
+    assert text == "verdict: yes.\n\ntable\n\nnote: a\nnote: b"
+    assert told("yes.", "table") == "verdict: yes.\n\ntable"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(-1e-9, "0.0000"), (-0.0, "0.0000"), (-0.00006, "-0.0001"), (0.5, "0.5000"), (None, "-"), (math.nan, "-")],
+)
+def test_there_is_no_minus_zero(value, text):
+    assert decimals(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (-0.0, "0"),
+        (0.000123456, "0.000123"),
+        (0.9999, "1.00"),
+        (9.996, "10.0"),
+        (12345.6, "12346"),
+        (-0.5, "-0.500"),
+        (1e-7, "1.00e-07"),
+    ],
+)
+def test_three_significant_digits(value, text):
+    assert significant(value) == text
+
+
+def test_one_pair_is_one_pair():
+    assert [counted(number, "pair") for number in (0, 1, 2)] == ["0 pairs", "1 pair", "2 pairs"]
