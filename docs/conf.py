@@ -44,6 +44,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
 }
 exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/**/*.md5"]
+smartquotes_action = "qe"  # options keep their two dashes
 suppress_warnings = ["config.cache"]
 
 if "ISOREP_INTERSPHINX" in os.environ:  # links into other projects' docs; they need the network

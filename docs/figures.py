@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -46,7 +45,7 @@ EXPERIMENTS = {
     "reproduce-mechanisms, reproduce-slots-*": "isorep reproduce slots --scale laptop",
     "reproduce-warmup-*": "isorep reproduce warmup --scale laptop",
     "reproduce-words-*": "isorep reproduce words --scale laptop",
-    "deconfound": "the gallery's plot_deconfound.py, by make docs",
+    "deconfound": "the gallery's biology/plot_deconfound.py, by make docs",
     "disentangle-rooms": "isorep disentangle on 4,000 rendered rooms, cut from its report",
     "ensembles-spliceai": "the gallery's plot_spliceai.py with ISOREP_SPLICEAI=folder, by make docs",
     "scenes": "the gallery's plot_scenes.py, by make docs",
@@ -139,48 +138,12 @@ def draw_hero(folder: Path) -> None:
     import isorep
 
     result = isorep.compare(folder / "seed0.npy", folder / "seed1.npy")
-    with matplotlib.rc_context({"svg.hashsalt": "isorep", "font.size": 10.5}):
-        figure = Figure(figsize=(8, 3.3), layout="constrained")
-        ladder(figure.subplots(), result)
+    with matplotlib.rc_context({"svg.hashsalt": "isorep"}):
+        figure = Figure(figsize=(8, 3.6), layout="constrained")
+        result.plot_ladder(ax=figure.subplots())
+        figure.suptitle("Two seeds of one autoencoder agree up to a rotation, not axis by axis", x=0.01, ha="left")
         figure.savefig(IMAGES / "ladder.svg", metadata={"Date": None})
     print("drew docs/images/ladder.svg")
-
-
-def ladder(axes: Any, result: Any) -> None:
-    """Rungs from the top, errors to the right; the rung of the verdict in colour."""
-    import numpy as np
-
-    accent, ink, chance = "#1d5b8f", "#8ea3b3", "#f3d9c6"
-    for place, (name, rung) in enumerate(result.rungs.items()):
-        colour = accent if name == result.verdict.rung else ink
-        low, high = np.quantile(rung.null.draws, [0.025, 0.975])
-        middle, width = (low + high) / 2, max(high - low, 0.012)
-        axes.barh(place, width, left=middle - width / 2, height=0.8, color=chance, zorder=1)
-        axes.plot([0, rung.held_out.mean], [place, place], color=colour, linewidth=1.2, alpha=0.5, zorder=2)
-        axes.plot([rung.interval.low, rung.interval.high], [place, place], color=colour, linewidth=5, zorder=3)
-        axes.plot(rung.held_out.mean, place, "o", color=colour, markersize=8, zorder=4)
-        axes.annotate(
-            f"{rung.held_out.mean:.2f}",
-            (rung.held_out.mean, place),
-            (0, 9),
-            textcoords="offset points",
-            ha="center",
-            color=colour if name == result.verdict.rung else "#44525c",
-            fontweight="bold" if name == result.verdict.rung else None,
-        )
-    names = [name.replace("_", " ") for name in result.rungs]
-    axes.set_yticks(range(len(names)), names)
-    axes.get_yticklabels()[names.index(result.verdict.rung.replace("_", " "))].set(color=accent, fontweight="bold")
-    axes.invert_yaxis()
-    axes.set_xlim(0, None)
-    axes.axvline(1, color="#44525c", linewidth=0.8, linestyle=":", zorder=0)
-    axes.set_xlabel("held-out error (1: no better than predicting the mean)")
-    axes.set_title(
-        "Two seeds of one autoencoder agree up to a rotation, not axis by axis", loc="left", fontsize=12, pad=12
-    )
-    axes.annotate("chance: 95% range of shuffled rows", (1.02, 2.62), color="#a85a26", ha="left", fontsize=9.5)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.tick_params(axis="y", length=0)
 
 
 def shoot_report(folder: Path) -> None:
