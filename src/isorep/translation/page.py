@@ -9,7 +9,7 @@ from itertools import product
 from ..report.charts import COLOURS
 from ..report.document import Answer, Definitions, Figure, Forms, Page, Prose, Row, Section, Table
 from ..report.figures import IntervalRow, Intervals, Key, Line, Lines
-from ..report.page import page_of
+from ..report.page import page_of, size
 from ..report.read import MISSING, compact, count, fixed, percent
 from ..resampling import Interval
 from .result import Translation, headline_k
@@ -61,6 +61,7 @@ def page(result: Translation) -> Page:
             Section("pairs", "How many pairs are enough", (Prose((result.curve.sentence,)), _curve(result))),
             Section("drift", "What the map is for", (Prose((DRIFT.format(old=old),)), _reference(result))),
         ),
+        data=" → ".join(f"{side.name} {size(side.rows, side.columns)}" for side in (result.old, result.new)),
     )
 
 
