@@ -152,7 +152,7 @@ def _row(ax: Any, mark: Mark, place: int, low: float, high: float) -> None:
     ax.plot(at, place, shape, color=shade, ms=6 if mark.strong else 5, zorder=5, clip_on=False)
     if beyond:
         side = "right" if mark.value > high else "left"
-        near = {"xytext": (0, 4), "textcoords": "offset points", "ha": side, "va": "bottom"}
+        near = {"xytext": (0, -4), "textcoords": "offset points", "ha": side, "va": "top"}
         ax.annotate(f"{mark.value:.3g}", (at, place), fontsize="x-small", color=shade, **near)
 
 

@@ -119,9 +119,8 @@ class Similarities(ResultRecord):
             null = each.null
             value = each.value if null is None else null.observed
             marks.append(Mark(words, value, None, None if null is None else null.mean, middle(null)))
-        label = (
-            "index" if all(each.higher_is_closer for each in self.indices.values()) else "index (↓: lower is closer)"
-        )
+        distances = any(not each.higher_is_closer for each in self.indices.values())
+        label = "index (↓: lower is closer)" if distances else "index"
         negative = any(x < 0 for mark in marks for x in mark.known)  # debiased CKA may be
         return dots(ax, marks, label, width=width, limits=(None if negative else 0.0, None), value_name="index")
 
