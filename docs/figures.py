@@ -57,7 +57,6 @@ PARTS = {"ladder": ("verdict", "> marks"), "worst-case": ("worst case", "")}
 PASTED = {
     "guide/translate.md": "isorep translate fit, on 4,000 sentences embedded by the two models that it names",
     "guide/disentangle.md": "the script and the command above the block",
-    "guide/ensembles.md": "isorep compare on the members of SpliceAI, in the unit and the layout of version 0.1.0",
 }
 
 # Copied from the folder that the command writes, docs/images/reproduce-NAME-FIGURE.svg from figures/FIGURE.svg.
