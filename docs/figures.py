@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -156,7 +157,9 @@ def output(name: str, folder: Path) -> str:
         program, *arguments = command.split()
         call = [*programs[program], *arguments]
         done = subprocess.run(call, cwd=folder, env=environment, capture_output=True, text=True, check=True)
-    lines = [line.rstrip() for line in done.stdout.strip().splitlines()]
+    lines = []
+    for line in done.stdout.strip().splitlines():  # sentences that Python prints are in one line
+        lines += [line.rstrip()] if len(line.rstrip()) <= COLUMNS else textwrap.wrap(line, COLUMNS)
     if name in PARTS:
         opening, closing = PARTS[name]
         first = next(place for place, line in enumerate(lines) if line.startswith(opening))
