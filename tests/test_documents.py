@@ -99,6 +99,7 @@ def test_every_picture_is_made_by_the_script_or_named_with_its_source():
 
 
 def test_the_reference_has_a_page_for_every_command_and_a_section_for_every_schema(tmp_path):
+    pytest.importorskip("numpydoc")
     from isorep.cli.main import app
 
     loaded("reference_pages").write(tmp_path)
@@ -114,6 +115,7 @@ def test_the_reference_has_a_page_for_every_command_and_a_section_for_every_sche
 
 
 def test_the_keys_of_the_json_page_are_those_that_compare_writes(tmp_path):
+    pytest.importorskip("numpydoc")
     import isorep
 
     x = np.random.default_rng(0).normal(size=(60, 3))
