@@ -1,11 +1,12 @@
 """Pictures and output blocks of README and docs, made again by running isorep.
 
-    make figures                            # everything, in a few minutes
+    make figures                            # everything, in some minutes
     python docs/figures.py outputs          # the output blocks alone
     python docs/figures.py hero report      # single pictures
 
 A block stands between ``<!-- output: NAME -->`` and ``<!-- end -->``, in the README or in a page of the docs; ``NAME``
-is a key of ``OUTPUTS``. Pictures of long experiments are not made here: ``EXPERIMENTS`` says which command makes them.
+is a key of ``OUTPUTS`` or ``TRAINED``. Scripts are Python blocks of the guides that begin with ``# NAME.py``. Long
+experiments are not made here: ``EXPERIMENTS`` and ``PASTED`` say which command makes their pictures and blocks.
 """
 
 from __future__ import annotations
@@ -17,22 +18,47 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 COLUMNS = 80
 
-# Each runs in a folder with seed0.npy to seed2.npy, trainings of the demo's autoencoder.
+# Commands by block. All run in this order, in one folder with the scripts of the guides and seed0.npy to seed4.npy,
+# trainings of the demo's autoencoder. A block shows what the last command of its line prints.
 OUTPUTS = {
-    "compare": ["compare", "seed0.npy", "seed1.npy"],
-    "ladder": ["compare", "seed0.npy", "seed1.npy"],
-    "many": ["compare", "seed0.npy", "seed1.npy", "seed2.npy"],
-    "similarity": ["similarity", "seed0.npy", "seed1.npy"],
+    "compare": "isorep compare seed0.npy seed1.npy",
+    "ladder": "isorep compare seed0.npy seed1.npy",
+    "worst-case": "isorep compare seed0.npy seed1.npy",
+    "many": "isorep compare seed0.npy seed1.npy seed2.npy seed3.npy seed4.npy",
+    "similarity": "python pair.py && isorep similarity a.npy b.npy --permutations 200",
+    "structure": "python latents.py && isorep structure latents.npy factors.csv --scores infomec,mcc",
+    "heads-circle": "python circle.py",
 }
 
-# Where a block ends early, at a line that begins so; the rest is left out.
-LAST_LINES = {"ladder": "> marks"}
+# The same for models that torch trains: the numbers may differ on another machine, so no test runs these.
+EXTRACT = "isorep extract nets:build digits.npy --weights {0}.safetensors -l 1,3,4 -o {0}/"
+TRAINED = {
+    "checkpoints-train": "python train.py",
+    "checkpoints-list": "isorep extract nets:build digits.npy --list-layers",
+    "checkpoints-extract": f"{EXTRACT.format('seed1')} && {EXTRACT.format('seed0')}",
+    "checkpoints-compare": "isorep compare seed0/3.parquet seed1/3.parquet",
+    "checkpoints-layers": "isorep compare seed0/ seed1/",
+    "checkpoints-capture": "python captured.py",
+    "checkpoints-heads": "isorep heads seed1.safetensors::4.weight --bias 4.bias",
+    "bounds-pair": "python autoencoders.py",
+    "deconfound": "python screen.py && isorep deconfound screen.parquet --label treatment --batch plate --folds 10",
+}
+
+# Blocks that show a part of the output: from a line that begins so to one that begins so, or to the end.
+PARTS = {"ladder": ("verdict", "> marks"), "worst-case": ("worst case", "")}
+
+# Pasted from the output of the command, at 80 columns: runs of minutes, or data and weights that are not shipped.
+PASTED = {
+    "guide/translate.md": "isorep translate fit, on 4,000 sentences embedded by the two models that it names",
+    "guide/disentangle.md": "the script and the command above the block",
+}
 
 # Copied from the folder that the command writes, docs/images/reproduce-NAME-FIGURE.svg from figures/FIGURE.svg.
 EXPERIMENTS = {
@@ -58,7 +84,7 @@ def main() -> None:
     chosen = parser.parse_args().parts or ["outputs", "hero", "report"]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        train(folder, seeds=3 if "outputs" in chosen else 2)
+        train(folder, seeds=5 if "outputs" in chosen else 2)
         if "outputs" in chosen:
             write_outputs(folder)
         if "hero" in chosen:
@@ -66,8 +92,8 @@ def main() -> None:
         if "report" in chosen:
             shoot_report(folder)
     print("\nNot made here:")
-    for pictures, source in EXPERIMENTS.items():
-        print(f"  {pictures}: {source}")
+    for made, source in (EXPERIMENTS | PASTED).items():
+        print(f"  {made}: {source}")
 
 
 def train(folder: Path, seeds: int = 2) -> None:
@@ -86,16 +112,22 @@ def train(folder: Path, seeds: int = 2) -> None:
 
 def write_outputs(folder: Path) -> None:
     """Fill every block of every page that names one of the outputs."""
-    made: dict[str, str] = {}
+    write_scripts(folder)
+    made = {name: output(name, folder) for name in OUTPUTS | TRAINED}
     for path in pages():
-        text = path.read_text(encoding="utf-8")
+        before = text = path.read_text(encoding="utf-8")
         for name in blocks(text):
-            if name not in made:
-                made[name] = output(name, folder)
             text = replace(text, name, made[name])
-        if text != path.read_text(encoding="utf-8"):
+        if text != before:
             path.write_text(text, encoding="utf-8")
             print(f"renewed {path.relative_to(ROOT)}")
+
+
+def write_scripts(folder: Path) -> None:
+    """The Python blocks of the pages that begin with ``# NAME.py``, as files."""
+    for path in pages():
+        for name, code in re.findall(r"```python\n# (\w+\.py)\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
+            (folder / name).write_text(code, encoding="utf-8")
 
 
 def pages() -> list[Path]:
@@ -118,13 +150,23 @@ def replace(text: str, name: str, block: str) -> str:
 
 
 def output(name: str, folder: Path) -> str:
-    """What a command prints on a terminal of 80 columns."""
+    """What the last command of a line prints on a terminal of 80 columns; dots stand for the parts left out."""
     environment = os.environ | {"COLUMNS": str(COLUMNS), "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "isorep", *OUTPUTS[name]]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
-    lines = [line.rstrip() for line in done.stdout.strip().splitlines()]
-    ends = [place for place, line in enumerate(lines) if name in LAST_LINES and line.startswith(LAST_LINES[name])]
-    return "\n".join([*lines[: ends[0] + 1], "..."] if ends else lines) + "\n"
+    programs = {"isorep": [sys.executable, "-m", "isorep"], "python": [sys.executable]}
+    for command in (OUTPUTS | TRAINED)[name].split(" && "):
+        program, *arguments = command.split()
+        call = [*programs[program], *arguments]
+        done = subprocess.run(call, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    lines = []
+    for line in done.stdout.strip().splitlines():  # sentences that Python prints are in one line
+        lines += [line.rstrip()] if len(line.rstrip()) <= COLUMNS else textwrap.wrap(line, COLUMNS)
+    if name in PARTS:
+        opening, closing = PARTS[name]
+        first = next(place for place, line in enumerate(lines) if line.startswith(opening))
+        ends = [place for place, line in enumerate(lines) if closing and line.startswith(closing)]
+        last = ends[0] + 1 if ends else len(lines)
+        lines = ["..."] * (first > 0) + lines[first:last] + ["..."] * (last < len(lines))
+    return "\n".join(lines) + "\n"
 
 
 # Pictures

@@ -13,7 +13,7 @@ def test_the_page_of_a_saved_result_is_the_page_of_the_run(isorep_command, files
     done = isorep_command("compare", *pair, *FAST, "--json", wrote[0], "--html", wrote[1], "--quiet")
     assert (done.code, done.out, done.err) == (0, "", "")
     again = isorep_command("report", wrote[0])
-    assert (again.code, again.out, again.err) == (0, f"wrote {files / 'r.html'}\n", "")
+    assert (again.code, again.out, again.err) == (0, f"Report: {files / 'r.html'}\n", "")
     assert (files / "r.html").read_text() == wrote[1].read_text()
     named = isorep_command("report", wrote[0], "-o", files / "named.html", "--quiet")
     assert (named.code, named.out) == (0, "")

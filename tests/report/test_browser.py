@@ -110,7 +110,7 @@ def test_pointing_at_a_mark_shows_its_numbers_and_leaving_hides_them(browser, pa
     assert tip.is_displayed()
     held_out = small_result().rungs["rigid"].held_out.mean
     assert tip.text.startswith(f"rigid\nheld out {held_out:.4f} [")
-    heading = browser.find("#ladder-figure h3")
+    heading = browser.find("#ladder-figure-title")
     ActionChains(browser.driver, duration=20).move_to_element(heading).perform()
     assert not tip.is_displayed()
 

@@ -48,7 +48,7 @@ def test_leakage_stands_beside_random_bases_and_near_factors_with_every_cut():
     jacobians = np.kron(np.eye(2), np.ones((8, 2))) * rng.normal(size=(5, 16, 4))
     found = mechanisms_of((jacobians + 0.02 * rng.normal(size=(5, 16, 4))) @ rng.normal(size=(4, 4)))
     html = written(found)
-    for words in ("Leakage, beside random bases", "Cuts into near-factors", "2 near-factors", "Nearly Type D"):
+    for words in ("Leakage, compared with random bases", "Cuts into near-factors", "2 near-factors", "Nearly Type D"):
         assert words in html, words
     assert figures(html) == ["shares-figure", "factors-figure"]
     plain = written(mechanisms_of(rng.normal(size=(5, 16, 4))))

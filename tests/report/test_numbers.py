@@ -37,7 +37,7 @@ KINDS = {
     "mechanisms": (test_mechanisms_page.result, 5),
 }
 """How to make each kind of result, and how many rows of its table stand on the page at least."""
-NUMBER = r"[-−]?\d+(?:\.\d+)?(?:e[-+]?\d+)?%?"
+NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?%?"
 
 
 def spoken(name):
@@ -46,7 +46,7 @@ def spoken(name):
 
 
 def numbers(text):
-    return [each.replace("−", "-") for each in re.findall(rf"(?<![\w.])({NUMBER})(?![\w.])", text)]
+    return re.findall(rf"(?<![\w.])({NUMBER})(?![\w.])", text.replace("−", "-"))
 
 
 def same(one, other):

@@ -155,7 +155,8 @@ def run() -> None:
             print(said, file=sys.stderr)
             sys.exit(2)
         context = getattr(error, "ctx", None)  # a wrong option or argument
-        _stop(f"{said.rstrip('.')}. See {'isorep' if context is None else context.command_path} --help", 2)
+        stop = "" if said.endswith("?") else "."
+        _stop(f"{said.rstrip('.')}{stop} See {'isorep' if context is None else context.command_path} --help", 2)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -36,4 +36,4 @@ def command(
     require_writable(output)
     write([read_result(result) for result in results], output)
     if not quiet:
-        print(f"wrote {output}")
+        print(f"Report: {output}")

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..report.document import Answer, Cell, Definitions, Figure, Forms, Page, Prose, Section, Table
 from ..report.figures import Histogram, IntervalRow, Intervals, Key, Line, Lines
-from ..report.page import page_of
+from ..report.page import page_of, size
 from ..report.read import MISSING, compact, count, percent
 from ..representation import Array
 from ..results import aligned
@@ -73,6 +73,8 @@ def page(geometry: Geometry) -> Page:
             _worst(geometry),
             Section("assumptions", "What bounds rest on", (_assumptions(geometry),)),
         ),
+        data=f"{geometry.data['latents_name']} {size(geometry.data['rows_used'], geometry.data['latents'])}, "
+        f"{count(geometry.data['outputs'])} outputs",
     )
 
 

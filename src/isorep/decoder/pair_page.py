@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ..alignment.base import Error
 from ..report.document import Answer, Cell, Column, Definitions, Figure, Forms, Page, Part, Prose, Section, Table
 from ..report.figures import IntervalRow, Intervals, Key
-from ..report.page import page_of
+from ..report.page import page_of, size
 from ..report.read import MISSING, count, fixed, percent
 from .bound import VIOLATED, Bound, Finding
 from .page import dot, number, short
@@ -58,6 +58,7 @@ def page(result: DecoderPair) -> Page:
             Section("decoders", "The decoders", (side_table("Both sides", (result.first, result.second), SIDES),)),
             None if result.ica is None else ica_section(result.ica, (first, second)),
         ),
+        data=" and ".join(f"{side.name} {size(side.rows, side.latents)}" for side in (result.first, result.second)),
     )
 
 

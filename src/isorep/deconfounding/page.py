@@ -8,7 +8,7 @@ from typing import Any
 
 from ..report.document import Answer, Cell, Column, Definitions, Figure, Forms, Page, Prose, Section, Table
 from ..report.figures import IntervalRow, Intervals, Key, Line, Lines
-from ..report.page import page_of
+from ..report.page import page_of, size
 from ..report.read import MISSING, compact, count, fixed, p_value
 from .components import Component, Example
 from .result import CHANCE, LEVEL, Deconfounding, Mean
@@ -65,6 +65,7 @@ def page(result: Deconfounding) -> Page:
         ),
         _tiles(result),
         (_conditions(result), _tests(result), _tasks(result), _components(result), _filter(result), _mixing(result)),
+        data=f"{name} {size(result.data.rows, result.data.columns)}, {count(result.data.batches)} batches",
     )
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from ..report.charts import rung_name
 from ..report.document import Answer, Figure, Forms, Page, Prose, Section, Table
 from ..report.figures import IntervalRow, Intervals, Key, Picture
-from ..report.page import page_of
+from ..report.page import page_of, size
 from ..report.read import MISSING, compact, count, fixed, percent
 from .result import COMES_BACK, HALF, Disentanglement
 
@@ -49,6 +49,8 @@ def page(result: Disentanglement) -> Page:
         Answer(_headline(result, sum(back)), f"{result.verdict} {WORLD}", answer),
         _tiles(result, sum(back)),
         (_traversals(result), _reconstructions(result), _components(result), _trainings(result), _agreement(result)),
+        data=f"{name} {count(result.data['images'])} images of "
+        f"{size(result.data['height'], result.data['width'])} pixels",
     )
 
 

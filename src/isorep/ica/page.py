@@ -124,7 +124,11 @@ def _data_tiles(result: Fit | Stability) -> list[tuple[str, str, str]]:
 def _component_table(ica: ICA, columns: Mapping[str, tuple[Array, int]], title: str, strong: Array) -> Table:
     numbers = {name: partial(fixed, digits=digits) for name, (_, digits) in columns.items()}
     rows = [
-        (Cell(str(index), strong=bool(strong[index])), *(each[index] for each, _ in columns.values()), kind or MISSING)
+        (
+            Cell(f"ica{index}", strong=bool(strong[index])),
+            *(each[index] for each, _ in columns.values()),
+            kind or MISSING,
+        )
         for index, kind in enumerate(remarks(ica))
     ]
     return Table.of("components", title, {"component": str, **numbers, "remark": str}, rows, folded=len(rows) > OPEN)
@@ -280,7 +284,10 @@ def _weak_table(result: Fit | Stability) -> Table:
     titles = ["curvature", "standard error", *(["expected angle", "observed angle"] if refitted else [])]
     columns: Forms = {"components": str, **dict.fromkeys(titles, fixed)}
     rows = [
-        (f"{each.first} and {each.second}", *(each.curvature, each.error, each.expected, each.observed)[: len(titles)])
+        (
+            f"ica{each.first} and ica{each.second}",
+            *(each.curvature, each.error, each.expected, each.observed)[: len(titles)],
+        )
         for each in result.planes
     ]
     total = result.n_weak_planes or 0

@@ -34,7 +34,7 @@ SHADES = {
 """The colour of each class of colours, as on a light page."""
 ACCENT, PLAIN, CHANCE, BAND, OTHER = SHADES["s2"], "#3c434e", "#545c69", "#d3d8df", SHADES["s1"]
 PRINTED = 9  # rows and columns up to which the cells of a matrix have their numbers in them
-NAMED = 30  # rows and columns up to which each has its name
+NAMED, NUMBERED = 30, 12  # rows and columns up to which each has its name, and its number
 
 Draw = Callable[..., Any]
 
@@ -127,6 +127,7 @@ def dots(
         tick.set_fontweight("bold" if mark.strong else "normal")
     ax.set_ylim(len(marks) - 0.4, -0.6)
     ax.set_xlim(low, high)
+    ax.locator_params(axis="x", nbins=5 if width == "single" else 8)
     ax.tick_params(axis="y", length=0)
     ax.set_xlabel(label, fontsize="small")
     _legend(ax, marks, (value_name, interval_name, chance_name), reference)
@@ -271,13 +272,11 @@ def _ink(image: Any, value: float) -> str:
 
 
 def _names(axis: Any, names: Sequence[str], turned: bool = False) -> None:
-    if len(names) > NAMED:
-        ticker = import_extra("matplotlib.ticker", "plot", "plot()")
-        axis.set_major_locator(ticker.MaxNLocator(integer=True))
-        return
-    shown = [short_name(name, 18) for name in names]
+    """Names along an axis; where there are many, every second, third, ... of them."""
+    step = -(-len(names) // (NUMBERED if all(name.isdigit() for name in names) else NAMED)) or 1
+    shown = [short_name(name, 22) for name in names[::step]]
     leaning = turned and max(map(len, shown), default=0) > 3
-    axis.set_ticks(range(len(names)), shown, **({"rotation": 45, "ha": "right"} if leaning else {}))
+    axis.set_ticks(range(0, len(names), step), shown, **({"rotation": 45, "ha": "right"} if leaning else {}))
 
 
 def columns(
@@ -298,7 +297,6 @@ def columns(
 
     ``spread`` holds further values of each component, (k, n), drawn as small dots.
     """
-    ticker = import_extra("matplotlib.ticker", "plot", purpose)
     ax = canvas(ax, width, 2.3, purpose)
     values = np.asarray(values, dtype=float)
     places = np.arange(len(values))
@@ -318,10 +316,7 @@ def columns(
     low, high = limits
     ax.set_ylim(low, None if high is None else high + 0.03 * (high - (low or 0.0)))
     ax.set_xlim(-0.6, len(values) - 0.4)
-    if names is not None and len(names) <= NAMED:
-        _names(ax.xaxis, names, turned=True)
-    else:
-        ax.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
+    _names(ax.xaxis, names or [str(place) for place in places], turned=True)
     ax.set_xlabel(across, fontsize="small")
     ax.set_ylabel(label, fontsize="small")
     if any(kinds) or (reference is not None and reference[1]):

@@ -9,8 +9,9 @@ from itertools import product
 from ..report.charts import COLOURS
 from ..report.document import Answer, Definitions, Figure, Forms, Page, Prose, Row, Section, Table
 from ..report.figures import IntervalRow, Intervals, Key, Line, Lines
-from ..report.page import page_of
-from ..report.read import compact, count, fixed, percent
+from ..report.page import page_of, size
+from ..report.read import MISSING, compact, count, fixed, percent
+from ..resampling import Interval
 from .result import Translation, headline_k
 from .retrieval import Recall
 
@@ -60,6 +61,7 @@ def page(result: Translation) -> Page:
             Section("pairs", "How many pairs are enough", (Prose((result.curve.sentence,)), _curve(result))),
             Section("drift", "What the map is for", (Prose((DRIFT.format(old=old),)), _reference(result))),
         ),
+        data=" → ".join(f"{side.name} {size(side.rows, side.columns)}" for side in (result.old, result.new)),
     )
 
 
@@ -85,12 +87,12 @@ def _retrieval(result: Translation) -> Section:
         "untranslated": searched.floor,
     }
     figures = tuple(_share_figure(kind, *words, sides) for kind, words in SHARES.items())
-    every = {f"{_name(kind)} map": each for kind, each in searched.maps.items()}
+    every = {_name(kind): each for kind, each in searched.maps.items()}
     every |= {name: sides[name] for name in ("store translated", "native queries", "untranslated")}
     rows = [(name, *each.recall.values(), *each.overlap.values()) for name, each in every.items()]
     rows.append(("guessing", *searched.chance.values(), *(None for _ in searched.at)))
-    columns = {"vectors": str} | {f"{word}@{k}": _hundredths for word, k in product(("recall", "kept"), searched.at)}
-    title = "Recall and neighbours kept, in per cent; the maps translate queries"
+    columns = {"vectors": str} | {f"{word}@{k}": fixed for word, k in product(("recall", "kept"), searched.at)}
+    title = "Recall and neighbours kept; the maps translate queries"
     said = RETRIEVAL.format(queries=searched.queries, corpus=searched.corpus, metric=searched.metric)
     return Section("retrieval", "Retrieval", (Prose((said,)), Row(figures), Table.of("recall", title, columns, rows)))
 
@@ -107,12 +109,26 @@ def _share_figure(kind: str, title: str, caption: str, sides: Mapping[str, Recal
 
 
 def _map_table(result: Translation) -> Table:
-    numbers: Forms = dict.fromkeys(("held-out error", "RMS", "R²", "cosine", "selection"), fixed)
-    columns: Forms = {"map": str, **numbers, "strength": compact, "rank": count}
+    numbers: Forms = dict.fromkeys(("RMS", "R²", "cosine", "selection"), fixed)
+    columns: Forms = {
+        "map": str,
+        "held-out error": fixed,
+        "95% interval": str,
+        **numbers,
+        "strength": compact,
+        "rank": count,
+    }
     rows = [
         (
             _name(kind),
-            *(each.held_out.mean, each.held_out.rms, each.held_out.r2, each.held_out.cosine, each.selection_error),
+            *(
+                each.held_out.mean,
+                _ends(each.held_out.interval),
+                each.held_out.rms,
+                each.held_out.r2,
+                each.held_out.cosine,
+                each.selection_error,
+            ),
             *(each.setting.strength, each.setting.rank),
         )
         for kind, each in result.maps.items()
@@ -179,5 +195,5 @@ def _share(value: float) -> str:
     return percent(value, 1)
 
 
-def _hundredths(value: float | None) -> str:
-    return fixed(None if value is None else 100 * value, 1)
+def _ends(interval: Interval | None) -> str:
+    return MISSING if interval is None else f"[{fixed(interval.low)}, {fixed(interval.high)}]"

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...report.document import Answer, Cell, Definitions, Figure, Forms, Page, Part, Prose, Section, Table
 from ...report.figures import Heatmap
-from ...report.page import page_of
+from ...report.page import page_of, size
 from ...report.read import MISSING, compact, count, percent
 from ..page import short
 from .near import Leakage, as_share
@@ -110,6 +110,7 @@ def page(result: Mechanisms) -> Page:
             Section("hierarchy", "Stronger types imply weaker ones", _hierarchy(result)),
             Section("lifting", "From local to global", _lifting(result)),
         ),
+        data=f"{size(result.samples, result.dimension)} latents, {count(result.outputs)} outputs",
     )
 
 
