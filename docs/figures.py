@@ -34,10 +34,9 @@ OUTPUTS = {
     "many": "isorep compare seed0.npy seed1.npy seed2.npy seed3.npy seed4.npy",
     "similarity": "python pair.py && isorep similarity a.npy b.npy --permutations 200",
     "structure": "python latents.py && isorep structure latents.npy factors.csv --scores infomec,mcc",
-    "heads-circle": "python circle.py",
 }
 
-# The same for models that torch trains: the numbers may differ on another machine, so no test runs these.
+# The same where another machine may print other numbers (models that torch trains, ties): no test runs these.
 EXTRACT = "isorep extract nets:build digits.npy --weights {0}.safetensors -l 1,3,4 -o {0}/"
 TRAINED = {
     "checkpoints-train": "python train.py",
@@ -47,12 +46,17 @@ TRAINED = {
     "checkpoints-layers": "isorep compare seed0/ seed1/",
     "checkpoints-capture": "python captured.py",
     "checkpoints-heads": "isorep heads seed1.safetensors::4.weight --bias 4.bias",
+    "heads-circle": "python circle.py",
     "bounds-pair": "python autoencoders.py",
     "deconfound": "python screen.py && isorep deconfound screen.parquet --label treatment --batch plate --folds 10",
 }
 
 # Blocks that show a part of the output: from a line that begins so to one that begins so, or to the end.
-PARTS = {"ladder": ("verdict", "> marks"), "worst-case": ("worst case", "")}
+PARTS = {
+    "ladder": ("verdict", "> marks"),
+    "worst-case": ("worst case", ""),
+    "checkpoints-extract": ("  ", "4 "),  # the table, without the time that it took
+}
 
 # Pasted from the output of the command, at 80 columns: runs of minutes, or data and weights that are not shipped.
 PASTED = {
