@@ -163,7 +163,7 @@ def output(name: str, folder: Path) -> str:
         call = [*programs[program], *arguments]
         done = subprocess.run(call, cwd=folder, env=environment, capture_output=True, text=True, check=True)
     lines = []
-    for line in done.stdout.strip().splitlines():  # sentences that Python prints are in one line
+    for line in done.stdout.strip("\n").splitlines():  # sentences that Python prints are in one line
         lines += [line.rstrip()] if len(line.rstrip()) <= COLUMNS else textwrap.wrap(line, COLUMNS)
     if name in PARTS:
         opening, closing = PARTS[name]
