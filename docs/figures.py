@@ -55,6 +55,7 @@ TRAINED = {
 PARTS = {
     "ladder": ("verdict", "> marks"),
     "worst-case": ("worst case", ""),
+    "bounds-pair": ("verdict", "bound: with one scale"),
     "checkpoints-extract": ("  ", "4 "),  # the table, without the time that it took
 }
 
