@@ -26,7 +26,7 @@ low, high = np.quantile(components, [0.05, 0.95], axis=0)
 order = [component.name for component in found.components]
 figure, axes = plt.subplots(len(order), 8, figsize=(7, 0.9 * len(order)), layout="constrained")
 for row, name in zip(axes, order, strict=True):
-    place = int(name[1:])
+    place = int(name.removeprefix("ica"))
     moved = np.repeat(components[:1], 8, axis=0)
     moved[:, place] = np.linspace(low[place], high[place], 8)
     for cell, picture in zip(row, found.draw(moved), strict=True):
