@@ -98,7 +98,7 @@ class Disentangler:
     size: int
 
     def transform(self, images: Any) -> Array:
-        """The components of images: c0, c1, ..."""
+        """The components of images: ica0, ica1, ..."""
         pictures = as_pictures(images, size=self.size, fewest=1, channels=self.module.shape[0])
         return self.unmixing.transform(encoded(self.module, pictures.values))
 
