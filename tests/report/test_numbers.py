@@ -14,6 +14,7 @@ from . import (
     test_heads_page,
     test_ica_pages,
     test_mechanisms_page,
+    test_notebook,
     test_similarity_pages,
     test_structure_page,
     test_translate_page,
@@ -34,6 +35,11 @@ KINDS = {
     "decoder layers": (test_decoder_theory_pages.layered, 2),
     "extract": (test_extract_page.result, 2),
     "heads": (test_heads_page.result, 5),
+    "head map": (lambda: test_heads_page.result().head_map, 20),
+    "closeness": (lambda: test_heads_page.result().closeness, 10),
+    "compare layers": (lambda: test_notebook.made("LayerComparison"), 3),
+    "disentangle": (lambda: test_notebook.made("Disentanglement"), 3),
+    "decoder pair": (lambda: test_notebook.made("DecoderPair"), 1),
     "mechanisms": (test_mechanisms_page.result, 5),
 }
 """How to make each kind of result, and how many rows of its table stand on the page at least."""
