@@ -5,7 +5,7 @@
     python docs/figures.py hero report      # single pictures
 
 A block stands between ``<!-- output: NAME -->`` and ``<!-- end -->``, in the README or in a page of the docs; ``NAME``
-is a key of ``OUTPUTS`` or ``TRAINED``. Scripts are Python blocks of the guides that begin with ``# NAME.py``. Long
+is a key of ``OUTPUTS`` or ``UNTESTED``. Scripts are Python blocks of the guides that begin with ``# NAME.py``. Long
 experiments are not made here: ``EXPERIMENTS`` and ``PASTED`` say which command makes their pictures and blocks.
 """
 
@@ -33,12 +33,12 @@ OUTPUTS = {
     "worst-case": "isorep compare seed0.npy seed1.npy",
     "many": "isorep compare seed0.npy seed1.npy seed2.npy seed3.npy seed4.npy",
     "similarity": "python pair.py && isorep similarity a.npy b.npy --permutations 200",
-    "structure": "python latents.py && isorep structure latents.npy factors.csv --scores infomec,mcc",
 }
 
-# The same where another machine may print other numbers (models that torch trains, ties): no test runs these.
+# The same for those that no test runs: another machine may print other numbers (training with torch, ties), or they
+# take long.
 EXTRACT = "isorep extract nets:build digits.npy --weights {0}.safetensors -l 1,3,4 -o {0}/"
-TRAINED = {
+UNTESTED = {
     "checkpoints-train": "python train.py",
     "checkpoints-list": "isorep extract nets:build digits.npy --list-layers",
     "checkpoints-extract": f"{EXTRACT.format('seed1')} && {EXTRACT.format('seed0')}",
@@ -46,6 +46,7 @@ TRAINED = {
     "checkpoints-layers": "isorep compare seed0/ seed1/",
     "checkpoints-capture": "python captured.py",
     "checkpoints-heads": "isorep heads seed1.safetensors::4.weight --bias 4.bias",
+    "structure": "python latents.py && isorep structure latents.npy factors.csv --scores infomec,mcc",
     "heads-circle": "python circle.py",
     "bounds-pair": "python autoencoders.py",
     "deconfound": "python screen.py && isorep deconfound screen.parquet --label treatment --batch plate --folds 10",
@@ -118,7 +119,7 @@ def train(folder: Path, seeds: int = 2) -> None:
 def write_outputs(folder: Path) -> None:
     """Fill every block of every page that names one of the outputs."""
     write_scripts(folder)
-    made = {name: output(name, folder) for name in OUTPUTS | TRAINED}
+    made = {name: output(name, folder) for name in OUTPUTS | UNTESTED}
     for path in pages():
         before = text = path.read_text(encoding="utf-8")
         for name in blocks(text):
@@ -158,7 +159,7 @@ def output(name: str, folder: Path) -> str:
     """What the last command of a line prints on a terminal of 80 columns; dots stand for the parts left out."""
     environment = os.environ | {"COLUMNS": str(COLUMNS), "NO_COLOR": "1"}
     programs = {"isorep": [sys.executable, "-m", "isorep"], "python": [sys.executable]}
-    for command in (OUTPUTS | TRAINED)[name].split(" && "):
+    for command in (OUTPUTS | UNTESTED)[name].split(" && "):
         program, *arguments = command.split()
         call = [*programs[program], *arguments]
         done = subprocess.run(call, cwd=folder, env=environment, capture_output=True, text=True, check=True)
