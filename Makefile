@@ -93,7 +93,7 @@ bench: .venv/bench.stamp
 	$(BIN)/python benchmarks/ica.py
 
 bench-quick: .venv/bench.stamp
-	$(BIN)/python benchmarks/compare.py command ladder --scale 0.2
+	$(BIN)/python benchmarks/compare.py command --cases 2
 	$(BIN)/python benchmarks/many.py --scale 0.1
 	$(BIN)/python benchmarks/similarity.py --scale 0.1
 	$(BIN)/python benchmarks/clusters.py --scale 0.1

@@ -39,13 +39,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=[], help="command, sizes, ladder, mapped, diameter; default: all")
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies the number of rows")
+    parser.add_argument("--cases", type=int, default=len(COMMANDS), help="how many sizes of the command to run")
     parser.add_argument("--skip-usual", action="store_true", help="leave out the slow peers")
     chosen = parser.parse_args()
     parts = chosen.parts or ["command", "sizes", "ladder", "mapped", "diameter"]
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, numpy {np.__version__}\n")
     results: dict[str, Any] = machine() | {"scale": chosen.scale}
     if "command" in parts:
-        results["command"] = [command_part(int(n * chosen.scale), d, runs) for n, d, runs in COMMANDS]
+        results["command"] = [command_part(int(n * chosen.scale), d, runs) for n, d, runs in COMMANDS[: chosen.cases]]
     if "sizes" in parts:
         results["sizes"] = sizes_part(chosen.scale)
     if "ladder" in parts:
