@@ -133,7 +133,7 @@ class ResultRecord(Record):
         return head + stop.rstrip()
 
     def panels(self) -> list[str]:
-        """The methods that :meth:`plot` draws with, one a panel."""
+        """The methods that :meth:`plot` draws with, one per panel."""
         return [name for name in PANELS if hasattr(self, name)]
 
     def plot(self) -> Figure:

@@ -127,14 +127,14 @@ def match_signed(cross: Array) -> tuple[Array, Array, float]:
 
     ``cross`` has at least as many rows as columns.
     """
-    columns, rows = linear_sum_assignment()(-np.abs(cross.T))
+    columns, rows = assignment_solver()(-np.abs(cross.T))
     matched = cross[rows, columns]
     return rows, np.where(matched >= 0, 1, -1), float(np.abs(matched).sum())
 
 
 @cache
-def linear_sum_assignment() -> Callable[[Array], tuple[Any, Any]]:
-    """The function of :mod:`scipy.optimize`, without the third of a second that loading the package takes.
+def assignment_solver() -> Callable[[Array], tuple[Any, Any]]:
+    """The ``linear_sum_assignment`` of :mod:`scipy.optimize`, without loading the package: a third of a second.
 
     Its compiled module stands alone. Where scipy keeps it elsewhere, the package is loaded.
     """
