@@ -428,7 +428,7 @@ def _explain(result: "Comparison") -> list[str]:
         f"An error of 1 is no better than the mean of the target. Chance (shuffled rows) is {chance}.",
         f"Matching dimensions one-to-one leaves {permutation:.2f}, {axes}.",
         f"The best linear map leaves {linear:.2f}: the closer to rotation, the more geometry the runs share.",
-        f"ICA leaves {ica:.2f}. It uses pairs only to match components: an error near that of rotation would mean that the "
-        "runs share them.",
+        f"ICA leaves {ica:.2f}. It uses pairs only to match components: an error near that of rotation would mean "
+        "that the runs share them.",
         "Held-out errors come from maps that were not fitted to the row.",
     ]
