@@ -10,7 +10,7 @@ import isorep
 from isorep.deconfounding import PARAMETERS, concentration, hoyer
 from isorep.deconfounding.components import explained, information
 from isorep.deconfounding.inputs import Column, holm, interval_of, least_p, paired_p
-from isorep.deconfounding.kbet import accepted_share, mixing
+from isorep.deconfounding.measures import accepted_share, mixing
 from isorep.deconfounding.result import judge
 from isorep.deconfounding.transforms import haar
 from isorep.resampling import Interval

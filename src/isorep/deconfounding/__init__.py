@@ -7,7 +7,7 @@ from .classifiers import CLASSIFIERS, PARAMETERS, concentration, hoyer
 from .components import Component, Example
 from .deconfound import deconfound
 from .inputs import SPLITS
-from .kbet import Mixing
+from .measures import Mixing
 from .result import Concentration, Condition, Data, Deconfounding, Filtered, Fold, Mean, PairedTest, Score, Summary
 from .transforms import CONDITIONS
 

@@ -18,7 +18,7 @@ from ..rows import Progress, map_blocks
 from .classifiers import Rows, fit_all, fit_parts
 from .components import associations
 from .inputs import Column, Inputs, Request, Split, Task, holm, interval_of, least_p, make_splits, paired_p
-from .kbet import Mixing, mixing, sample_rows
+from .measures import Mixing, mixing, sample_rows
 from .result import Condition, Filtered, Fold, Mean, PairedTest, Score, summarised
 from .transforms import WHITE, Transforms
 

@@ -18,7 +18,7 @@ from ..results import ResultRecord, Verdict, aligned, counted, told, wrapped
 from .classifiers import concentration
 from .components import Component
 from .inputs import least_p
-from .kbet import Mixing
+from .measures import Mixing
 from .transforms import condition_name
 
 if TYPE_CHECKING:
