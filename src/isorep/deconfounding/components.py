@@ -12,7 +12,6 @@ from ..ica import ICA, Stability, stability
 from ..ica.whitening import quietly
 from ..representation import Array
 from .inputs import Column, Inputs, Request
-from .transforms import whitening
 
 _BINS = 10
 _COLUMNS = 32
@@ -62,10 +61,10 @@ class Component:
     lowest: tuple[Example, ...]
 
 
-def final_components(inputs: Inputs, asked: Request) -> tuple[ICA, tuple[Component, ...]]:
+def final_components(inputs: Inputs, asked: Request, dimensions: int) -> tuple[ICA, tuple[Component, ...]]:
     """PCA+ICA fitted on all rows that transforms may use, and its components on all rows."""
     fitted = inputs.values if asked.elsewhere is None else asked.elsewhere
-    ica = ICA(n_components=len(whitening(fitted, asked.n_components).components_), random_state=0)
+    ica = ICA(n_components=dimensions, random_state=0)
     again: Stability | None = None
     if asked.n_restarts == 0:
         quietly(ica, fitted)
