@@ -39,7 +39,7 @@ def test_from_a_file_to_verdict_json_page_and_annotated_copy(isorep_command, dat
     ):
         assert words in done.out
     found = json.loads((tmp_path / "r.json").read_text())
-    assert found["schema"] == "isorep.deconfound/1"
+    assert found["schema"] == "isorep.deconfound/2"
     assert found["data"]["batch"] == ["plate", "week"]
     assert "Biology against batch" in (tmp_path / "r.html").read_text()
     assert anndata.read_h5ad(tmp_path / "out.h5ad").obsm["X_isorep_ica"].shape == (300, 8)

@@ -49,7 +49,7 @@ def check(annotated, result, name="isorep_ica"):
     sources = annotated.obsm[f"X_{name}"]
     assert np.allclose(sources, result.transform(X), atol=1e-5)
     facts = annotated.uns[name]
-    assert json.loads(facts["json"])["schema"] == "isorep.deconfound/1"
+    assert json.loads(facts["json"])["schema"] == "isorep.deconfound/2"
     assert np.allclose((X - facts["mean"]) @ facts["unmixing"].T, sources, atol=1e-4)
     assert np.allclose(sources @ facts["mixing"].T + facts["mean"], X, atol=1e-4)
     assert facts["batch_r2"].shape == (8, 1)
