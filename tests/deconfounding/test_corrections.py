@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 import isorep
-from isorep.deconfounding.corrections import apart, combat, control_z, regressed_out, sphered, tvn, z_scores
+from isorep.deconfounding.corrections import apart, combat, control_z, regressed_out, sphere, sphered, tvn, z_scores
 from isorep.deconfounding.inputs import Column
 
 ROWS = np.array(

@@ -18,7 +18,7 @@ from ..ica import Whitening
 from ..ica.whitening import quietly
 from ..representation import Array
 from ..rows import Progress, map_blocks
-from .classifiers import Rows, fit_parts, fitted, hoyer
+from .classifiers import Rows, bins_for, fit_parts, fitted, hoyer
 from .components import associations
 from .dimensions import Choice, choose
 from .inputs import Column, Inputs, Request, Split, Task, make_splits, shared_by_controls
@@ -286,6 +286,7 @@ def _classified(
 ) -> list[Score]:
     """All fits of a split in parallel; each is repeated on ranked features, for the concentration."""
     first = asked.classifiers[0]
+    bins = bins_for(int(split.train.sum()), max(len(columns) for _, columns in spaces.values()))
     # A further rotation is scored like the first one; linear classifiers do not see rotations.
     fits = [
         (name, classifier, task)
@@ -299,7 +300,7 @@ def _classified(
 
     def fit_one(at: slice) -> list[Score]:
         name, classifier, task = fits[at.start]
-        rows = Rows(*spaces[name], *task.rows(split.train), *task.rows(split.test))
+        rows = Rows(*spaces[name], *task.rows(split.train), *task.rows(split.test), bins)
         predicted, importance = fitted(rows, classifier, asked.random_state + seed)
         parts = {}
         for share in asked.top if classifier == first and name in asked.names else ():
