@@ -51,8 +51,8 @@ def command(
         str | None,
         Option(
             metavar=NAMES,
-            help="Comma-separated: base, pca, pca_ica, pca_rand, ica_base, control_z, sphere, tvn, centred, regress_out, "
-            "combat, harmony; or all. Default: base, pca_ica, pca_rand, and control_z where controls allow it.",
+            help="Comma-separated: base, pca, pca_ica, pca_rand, ica_base, control_z, sphere, tvn, centred, "
+            "regress_out, combat, harmony; or all. Default: base, pca_ica, pca_rand and, with controls, control_z.",
         ),
     ] = None,
     fit_on: Annotated[str, Option(metavar="train|all|FILE", help="Rows that transforms are fitted on.")] = "train",

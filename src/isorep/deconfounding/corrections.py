@@ -1,10 +1,10 @@
 r"""Batch corrections of the field: z-scores to controls, sphering, TVN, ComBat, linear regression.
 
 All of them treat a held-out batch as the field does: with its own controls (z-scores, TVN) or with all its rows and no
-label (ComBat, regression). A method that knows which held-out rows are controls must not show it: controls that were
-part of their own mean lie nearer to it than other rows, and a classifier would learn that. So every row is corrected
-with controls that it is not one of. The controls of a batch are divided into up to five parts; a row of a part uses the
-other parts, and so does an equal share of the rows that are no controls.
+label (ComBat, regression). Sphering on training controls uses nothing of it. A method that knows which held-out rows
+are controls must not show it: controls that were part of their own mean lie nearer to it than other rows, and a
+classifier would learn that. So every row is corrected with controls that it is not one of. The controls of a batch are
+divided into up to five parts; a row of a part uses the other parts, and so does an equal share of the other rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .inputs import Column
 
 _PARTS = 5
 _FLAT = 1e-10  # spreads below this share of a column's spread are constant
-_TVN_RIDGE = 0.5  # added to correlations of controls, as published with EFAAR
+_TVN_RIDGE = 0.5  # added to covariances of standardised controls
 _SPHERE_RIDGE = 1e-6
 _SETTLED = 1e-6  # relative change at which ComBat's iterations end
 _MOST_STEPS = 10_000
@@ -41,7 +41,15 @@ def z_scores(rows: Array, controls: Array, spread: Array) -> Array:
 
 
 def sphered(values: Array, controls: Array) -> Array:
-    r"""Rows in which controls have unit covariance (ZCA): :math:`(x-\mu)V(\Lambda+\epsilon)^{-1/2}V^\top`.
+    """Rows in which the chosen controls have unit covariance, each row by controls that it is not one of."""
+    out = np.empty(values.shape)
+    for rows, own in apart(np.zeros(len(values), dtype=int), controls):
+        out[rows] = sphere(values[rows], values[own])
+    return out
+
+
+def sphere(rows: Array, controls: Array) -> Array:
+    r"""Centre and whiten rows by controls (ZCA): :math:`(x-\mu)V(\Lambda+\epsilon)^{-1/2}V^\top`.
 
     :math:`\epsilon` is 1e-6 of the mean variance. Directions in which controls do not vary are left out.
     """
@@ -50,34 +58,24 @@ def sphered(values: Array, controls: Array) -> Array:
     variances, axes = linalg.eigh(centred.T @ centred / max(len(controls) - 1, 1))
     kept = variances > _FLAT * variances[-1]
     scale = 1 / np.sqrt(variances[kept] + _SPHERE_RIDGE * variances.mean())
-    return np.asarray((values - mean) @ ((axes[:, kept] * scale) @ axes[:, kept].T))
+    return np.asarray((rows - mean) @ ((axes[:, kept] * scale) @ axes[:, kept].T))
 
 
-def tvn(values: Array, codes: Array, controls: Array, reference: Array) -> Array:
-    r"""Typical variation normalisation (Ando et al. 2017), as computed by EFAAR (Celik et al. 2022).
+def tvn(values: Array, codes: Array, controls: Array) -> Array:
+    r"""Typical variation normalisation by batch, after Ando et al. (2017).
 
-    Rows are standardised by the ``reference`` controls, turned to their principal axes and standardised by the controls
-    of their own batch. Covariances of a batch's controls, :math:`C_b+I/2`, are then aligned to those of all controls:
-    :math:`x\,(C_b+I/2)^{-1/2}(C+I/2)^{1/2}` (CORAL, Sun et al. 2016).
+    Rows are standardised by the controls of their batch, and these controls are sphered: :math:`x\,(C_b+I/2)^{-1/2}`
+    with their covariance :math:`C_b`. A batch has fewer controls than columns, hence the ridge (Celik et al. 2022).
     """
-    spread = values.std(axis=0, dtype=np.float64)
-    known = z_scores(reference, reference, spread)
-    turn = linalg.svd(known - known.mean(axis=0), full_matrices=False)[2].T
-    scores = z_scores(values, reference, spread) @ turn
-    return aligned(scores, codes, controls)
-
-
-def aligned(scores: Array, codes: Array, controls: Array) -> Array:
-    """Standardise every batch by its controls, and align its covariance to that of all controls."""
-    spread = scores.std(axis=0)
-    parts = list(apart(codes, controls))
-    out = control_z(scores, codes, controls)
-    target = _square_root(_covariance(out[controls]))
-    done = np.empty_like(out)
-    for rows, own in parts:
-        source = linalg.inv(_square_root(_covariance(z_scores(scores[own], scores[own], spread))))
-        done[rows] = out[rows] @ source @ target
-    return done
+    out, spread, ridge = np.empty(values.shape), values.std(axis=0, dtype=np.float64), _TVN_RIDGE
+    for rows, own in apart(codes, controls):
+        known = z_scores(values[own], values[own], spread)
+        axes, sizes, _ = linalg.svd(known.T, full_matrices=False)
+        # In all directions but those of the controls the matrix is the identity over the root of the ridge.
+        inner = 1 / np.sqrt(sizes**2 / max(len(own) - 1, 1) + ridge) - 1 / np.sqrt(ridge)
+        scores = z_scores(values[rows], values[own], spread)
+        out[rows] = scores / np.sqrt(ridge) + (scores @ axes * inner) @ axes.T
+    return out
 
 
 def apart(codes: Array, controls: Array) -> Iterator[tuple[Array, Array]]:
@@ -101,7 +99,7 @@ def regressed_out(values: Array, batches: tuple[Column, ...]) -> Array:
     return np.asarray(values - design @ np.linalg.lstsq(design, values.astype(np.float64), rcond=None)[0])
 
 
-def combat(values: Array, codes: Array) -> Array:
+def combat(values: Array, codes: Array, *, ddof: int = 1) -> Array:
     r"""ComBat, the parametric empirical Bayes correction (Johnson, Li & Rabinovic 2007), without covariates.
 
     .. math:: x_{bg}=\alpha_g+\gamma_{bg}+\delta_{bg}\varepsilon_{bg}
@@ -109,6 +107,7 @@ def combat(values: Array, codes: Array) -> Array:
     Columns are standardised by their weighted mean and pooled deviation. Shifts :math:`\gamma` of a batch are shrunk
     towards a normal prior over its columns, scales :math:`\delta^2` towards an inverse gamma prior, by turns until they
     settle, and are then taken out. Constant columns stay as they are; a batch of one row has its shift removed only.
+    Variances of a batch divide by one less than their number, as in the authors' program; ``ddof=0`` by their number.
     """
     data = np.asarray(values, dtype=np.float64)
     sizes = np.bincount(codes)
@@ -123,16 +122,16 @@ def combat(values: Array, codes: Array) -> Array:
         if size < 2 or mine.shape[1] < 2:
             shift, scale = mine.mean(axis=0), np.ones(mine.shape[1])
         else:
-            shift, scale = _shrunk(mine)
+            shift, scale = _shrunk(mine, ddof)
         out[np.ix_(codes == code, varies)] = (mine - shift) / np.sqrt(scale) * pooled[varies] + grand[varies]
     return out
 
 
-def _shrunk(rows: Array) -> tuple[Array, Array]:
+def _shrunk(rows: Array, ddof: int) -> tuple[Array, Array]:
     """Posterior shift and scale of each column of one batch, given priors estimated over the columns."""
-    n, shift, scale = len(rows), rows.mean(axis=0), rows.var(axis=0, ddof=1)
-    prior, spread = shift.mean(), shift.var(ddof=1)
-    middle, width = scale.mean(), scale.var(ddof=1)
+    n, shift, scale = len(rows), rows.mean(axis=0), rows.var(axis=0, ddof=ddof)
+    prior, spread = shift.mean(), shift.var(ddof=ddof)
+    middle, width = scale.mean(), scale.var(ddof=ddof)
     if width <= 0 or spread <= 0:
         return shift, np.where(scale > 0, scale, 1.0)
     shape, rate = 2 + middle**2 / width, (middle * width + middle**3) / width
@@ -148,13 +147,3 @@ def _shrunk(rows: Array) -> tuple[Array, Array]:
         if change < _SETTLED:
             break
     return own_shift, own_scale
-
-
-def _covariance(rows: Array) -> Array:
-    width = rows.shape[1]
-    return np.cov(rows, rowvar=False).reshape(width, width) + _TVN_RIDGE * np.eye(width)
-
-
-def _square_root(symmetric: Array) -> Array:
-    variances, axes = linalg.eigh(symmetric)
-    return np.asarray((axes * np.sqrt(variances)) @ axes.T)

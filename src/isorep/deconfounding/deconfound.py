@@ -16,7 +16,7 @@ from ..settings import check_choice, check_counts, check_seed
 from .classifiers import require_classifiers
 from .components import Component, final_components
 from .designs import design_notes, other_columns
-from .dimensions import ALL, AUTO, TENTH, Choice, gathered
+from .dimensions import ALL, AUTO, EDGE, TENTH, Choice, gathered
 from .evaluation import FILTERED, Evaluation, Makers, Plan, conditions_of, evaluate, filtered, paired_tests
 from .inputs import (
     SPLITS,
@@ -67,11 +67,12 @@ def deconfound(
 ) -> Deconfounding:
     r"""Test whether ICA of an embedding separates biology from batch, so that classifiers transfer to held-out batches.
 
-    Whitening and ICA are fitted without labels. A classifier learns on some batches to distinguish perturbed rows from
-    controls. Its AUROC on the other batches is compared with that of the embedding as it is, of a random rotation of
-    the whitened space, and of the batch corrections of the field. If factors of biology and of batch are independent and the model that made
-    the embedding is near an isometry, ICA recovers them one by one (Nelson et al. 2026, Theorem 3), and trees, which
-    split on one axis at a time, can ignore the batch axes.
+    Whitening and ICA are fitted without labels; only their number of axes is chosen with those of training batches. A
+    classifier learns on some batches to distinguish perturbed rows from controls. Its AUROC on the other batches is
+    compared with that of the embedding as it is, of a random rotation of the whitened space, and of batch corrections
+    of the field. If factors of biology and of batch are independent and the model that made the embedding is near an
+    isometry, ICA recovers them one by one (Nelson et al. 2026, Theorem 3), and trees, which split on one axis at a
+    time, can ignore the batch axes.
 
     Parameters
     ----------
@@ -313,7 +314,7 @@ def _caveats(
     below = [condition_name(name) for name in ("centred", "regress_out", "combat") if name in mixings]
     below = [name for name in below if any(mixings[key].batch_auroc < CHANCE for key in mixings)]
     blown_up = white and asked.n_components != AUTO and asked.elsewhere is None and rows < 10 * kept
-    floor = evaluation.choices and evaluation.choices[0].rule == "Marchenko-Pastur edge"
+    floor = evaluation.choices and evaluation.choices[0].rule == EDGE
     unequal = len(set(evaluation.dimensions.values())) > 1 and "lightgbm" in asked.classifiers
     together = inputs.also is not None and shared_by_controls(inputs.also, plan.tasks)
     rotated = " and ".join([", ".join(map(condition_name, white[:-1])), *map(condition_name, white[-1:])])

@@ -33,7 +33,7 @@ def other_columns(source: Any, left_out: Iterable[str], used: Iterable[str]) -> 
             except InputError:
                 continue  # an array or a group, not a column of labels
     else:
-        frame = source.obs if is_annotated(source) else source if hasattr(source, "select_dtypes") else None
+        frame: Any = source.obs if is_annotated(source) else source if hasattr(source, "select_dtypes") else None
         names = [] if frame is None else list(frame.columns) if is_annotated(source) else list(left_out)
         found = [(str(name), frame[name]) for name in names if name not in used][:_MOST_COLUMNS]
     columns = (_divides(name, np.asarray(values, dtype=object)) for name, values in found)

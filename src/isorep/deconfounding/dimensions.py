@@ -2,9 +2,10 @@ r"""Number of dimensions: how many principal axes whitening keeps, chosen inside
 
 Whitening gives every axis unit variance, noise included. Too few axes lose the signal; too many make ICA and trees work
 on noise. The training batches are divided into up to five groups. A linear discriminant learns on the others to tell
-perturbed rows from controls and is scored on the left-out group, by batch, for each number of leading axes k. The
-smallest k is chosen whose score is within one standard error of the best (paired over batches). Where this cannot be
-done, the axes above the Marchenko-Pastur edge of the spectrum are counted. Neither uses a held-out batch.
+perturbed rows from controls and is scored on the left-out group, by batch, for each number of leading axes k. Those k
+remain whose score is within one standard error of the best (paired over batches). Of these the one at the noise floor,
+the Marchenko-Pastur edge of the spectrum, is chosen, or the smallest if the floor is not among them. Where batches are
+too few for this, the axes above the floor are counted. Nothing uses a held-out batch.
 
 Axes are nested, and so are the discriminants: in coordinates that are white on the training rows (a Cholesky factor
 keeps the order of the axes), the discriminant is the difference of the class means, whatever k is. One decomposition
@@ -15,25 +16,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import linalg, stats
 
 from ..representation import Array
 from ..results import Record, aligned
+from ..rows import map_blocks
 from .inputs import Column, Task, stratified_folds
 
 AUTO, TENTH, ALL = "auto", "tenth", "all"
+INNER, EDGE = "left-out training batches", "Marchenko-Pastur edge"
 _ROWS_A_COMPONENT = 10
 _MOST = 512
 _GROUPS = 5
 _RIDGE = 1e-9
+_TRACY_WIDOM = 3.27  # its 99.9% point for real data
 _DIGITS = 9  # of scores that are compared: last digits differ between processors
 
 
 @dataclass(frozen=True)
 class Point:
-    """Mean score of a number of dimensions on batches left out inside the training batches, and how many folds chose it."""
+    """A number of dimensions: its mean score on left-out training batches, and how many folds chose it."""
 
     dimensions: int
     auroc: float
@@ -106,11 +111,12 @@ def choose(
     most = most_dimensions(fitted_rows, rank)
     if wanted == TENTH:
         return Choice(most, "a tenth of the rows")
+    floor = max(1, noise_floor(spectrum, fitted_rows))
     tried = candidates(min(most, _MOST), rank)
     scores = inner_scores(rows[:, : tried[-1]].astype(np.float64), batch, tasks, tried, refit)
     if len(scores) < 2:
-        return Choice(min(most, max(1, noise_floor(spectrum, fitted_rows))), "Marchenko-Pastur edge")
-    return Choice(tried[within_one_error(scores)], "left-out training batches", tried, scores)
+        return Choice(min(most, floor), EDGE)
+    return Choice(best_supported(tried, scores, floor), INNER, tried, scores)
 
 
 def candidates(most: int, rank: int) -> tuple[int, ...]:
@@ -119,13 +125,15 @@ def candidates(most: int, rank: int) -> tuple[int, ...]:
     return tuple(sorted({size for size in steps if size <= most} | ({rank} if rank <= most else set())))
 
 
-def within_one_error(scores: Array) -> int:
-    """The first column whose mean is within one standard error of the best one's, paired by row."""
-    means = np.round(scores.mean(axis=0), _DIGITS)
-    best = int(np.argmax(means))
+def best_supported(tried: Sequence[int], scores: Array, floor: int) -> int:
+    """Of the numbers within one standard error of the best, the one at the noise floor, or else the smallest."""
+    best = int(np.argmax(np.round(scores.mean(axis=0), _DIGITS)))
     behind = scores[:, [best]] - scores
     error = behind.std(axis=0, ddof=1) / np.sqrt(len(scores))
-    return int(np.argmax(np.round(behind.mean(axis=0) - error, _DIGITS) <= 0))
+    good = np.round(behind.mean(axis=0) - error, _DIGITS) <= 0
+    at_floor = int(np.argmin(np.abs(np.log(np.array(tried) / floor))))
+    found = floor <= tried[-1] and good[at_floor]  # correlated features have no floor that rows could reach
+    return tried[at_floor if found else int(np.argmax(good))]
 
 
 def inner_scores(rows: Array, batch: Array, tasks: Sequence[Task], tried: tuple[int, ...], refit: bool) -> Array:
@@ -136,30 +144,47 @@ def inner_scores(rows: Array, batch: Array, tasks: Sequence[Task], tried: tuple[
         return np.empty((0, len(tried)))
     column = Column("batch", codes, tuple(map(str, present)))
     group = stratified_folds(column, usable, min(_GROUPS, len(present)), np.random.default_rng(0))[codes]
-    found: dict[int, list[Array]] = {}
-    for number in np.unique(group):
+    moments = [_moments(rows[group == number]) for number in range(int(group.max()) + 1)]
+    whole = tuple(sum(parts) for parts in zip(*moments, strict=True))
+
+    def of_group(at: slice) -> dict[int, list[Array]]:
+        number = at.start
+        found: dict[int, list[Array]] = {}
         train, test = group != number, group == number
         both = [task for task in usable if task.has_both(train) and task.has_both(test)]
-        if not both:
-            continue
-        mean = rows[train].mean(axis=0)
-        centred = rows - mean
-        covariance = centred[train].T @ centred[train] / train.sum()
-        axes = linalg.eigh(covariance)[1][:, ::-1] if refit else np.eye(len(covariance))
-        turned = axes.T @ covariance @ axes
-        ridge = _RIDGE * np.trace(turned) / len(turned)
-        factor = linalg.cholesky(turned + ridge * np.eye(len(turned)), lower=True)
-        white = linalg.solve_triangular(factor, (centred @ axes).T, lower=True).T
+        if both:
+            n, total, squares = (every - own for every, own in zip(whole, moments[number], strict=True))
+            mean = total / n
+            to_white = _whitener(squares / n - np.outer(mean, mean), refit)
         for task in both:
             learnt, truth = task.rows(train)
-            step = white[learnt[truth]].mean(axis=0) - white[learnt[~truth]].mean(axis=0)
+            step = (rows[learnt[truth]].mean(axis=0) - rows[learnt[~truth]].mean(axis=0)) @ to_white
             tested, truth = task.rows(test)
-            predicted = np.cumsum(white[tested] * step, axis=1)[:, np.array(tried) - 1]
+            predicted = np.cumsum(((rows[tested] - mean) @ to_white) * step, axis=1)[:, np.array(tried) - 1]
             for code in np.unique(codes[tested]):
                 here = codes[tested] == code
                 if 0 < truth[here].sum() < here.sum():
                     found.setdefault(int(code), []).append(aurocs(predicted[here], truth[here]))
+        return found
+
+    found: dict[int, list[Array]] = {}
+    for some in map_blocks(of_group, len(moments), 1):
+        found |= some  # a batch is in one group
     return np.array([np.mean(found[code], axis=0) for code in sorted(found)]).reshape(-1, len(tried))
+
+
+def _moments(rows: Array) -> tuple[Any, ...]:
+    return len(rows), rows.sum(axis=0), rows.T @ rows
+
+
+def _whitener(covariance: Array, refit: bool) -> Array:
+    """A matrix that whitens rows: to principal axes, or in the order of the columns (Cholesky)."""
+    ridge = _RIDGE * np.trace(covariance) / len(covariance)
+    if refit:
+        variances, axes = linalg.eigh(covariance)
+        return np.asarray(axes[:, ::-1] / np.sqrt(np.maximum(variances[::-1], ridge)))
+    factor = linalg.cholesky(covariance + ridge * np.eye(len(covariance)), lower=True)
+    return np.asarray(linalg.solve_triangular(factor, np.eye(len(covariance)), lower=True).T)
 
 
 def aurocs(predicted: Array, truth: Array) -> Array:
@@ -170,16 +195,19 @@ def aurocs(predicted: Array, truth: Array) -> Array:
 
 
 def noise_floor(spectrum: Array, rows: int) -> int:
-    r"""The number of variances above the noise: :math:`\lambda>\sigma^2(1+\sqrt{d/n})^2` (Marchenko & Pastur 1967).
+    r"""The number of variances above the noise, whose largest is near :math:`\sigma^2(1+\sqrt{d/n})^2`.
 
-    The noise :math:`\sigma^2` is the mean of the variances that are not above it yet, so counting is repeated until no
-    variance is added.
+    This is the edge of Marchenko & Pastur (1967); noise exceeds it by its fluctuation, in one of 1,000 cases by more
+    than allowed here (Johnstone 2001). The noise :math:`\sigma^2` is the mean of the variances that are not above it
+    yet, so counting is repeated until no variance is added.
     """
     spectrum = np.sort(np.asarray(spectrum, dtype=np.float64))[::-1]
     above = 0
     while above < len(spectrum) - 1:
         rest = spectrum[above:]
-        more = int((rest > rest.mean() * (1 + np.sqrt(len(rest) / rows)) ** 2).sum())
+        roots = np.sqrt(max(rows - 1, 1)), np.sqrt(len(rest))
+        fluctuation = sum(roots) * sum(1 / root for root in roots) ** (1 / 3)
+        more = int((rest > rest.mean() * (sum(roots) ** 2 + _TRACY_WIDOM * fluctuation) / rows).sum())
         if more == 0:
             break
         above += more

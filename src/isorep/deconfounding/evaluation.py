@@ -18,7 +18,7 @@ from ..ica import Whitening
 from ..ica.whitening import quietly
 from ..representation import Array
 from ..rows import Progress, map_blocks
-from .classifiers import Rows, fit_parts, fitted, hoyer
+from .classifiers import Rows, bins_for, fit_parts, fitted, hoyer
 from .components import associations
 from .dimensions import Choice, choose
 from .inputs import Column, Inputs, Request, Split, Task, make_splits, shared_by_controls
@@ -36,7 +36,7 @@ STEPS = ("dimensions", "transforms", "classifiers", "mixing", "components")
 class Plan:
     """Every seed and split, with the tasks that have both classes on both sides of it.
 
-    ``test_over_train`` is the mean ratio of test to training rows; 0 where training sets share no rows.
+    ``test_over_train`` is the mean ratio of the test rows of a pair to the training rows.
     """
 
     tasks: list[Task]
@@ -68,8 +68,8 @@ class Plan:
         if lost and not (asked.each and kept):
             raise InputError(_why_lost(lost[0], inputs))
         skipped = empty + sum(len(kept) - len(usable) for _, _, usable in steps)
-        ratios = [0.0 if asked.split == "train_on_one" else fold.test_rows / fold.train_rows for fold in facts]
-        return cls(kept, steps, facts, skipped, [str(task) for task in lost], float(np.mean(ratios)))
+        ratio = np.mean([_test_over_train(split, inputs.batch, asked) for _, split, _ in steps])
+        return cls(kept, steps, facts, skipped, [str(task) for task in lost], float(ratio))
 
 
 @dataclass(eq=False)
@@ -239,7 +239,7 @@ def paired_tests(
 
 
 def compare(evaluation: Evaluation, plan: Plan, asked: Request, mine: str, other: str, classifier: str) -> Comparison:
-    """Two conditions on the same units: held-out batches, over which tasks, guides, seeds and rotations are averaged."""
+    """Two conditions on the same held-out batches (or folds), each averaged over tasks, guides, seeds and rotations."""
     first, second = (averaged(evaluation.scores_of(name, classifier), "auroc", asked.unit) for name in (mine, other))
     differences = np.array([first[unit] - second[unit] for unit in first if unit in second])
     return compared(differences, plan.test_over_train, np.random.default_rng([asked.random_state, 2**21]))
@@ -264,6 +264,15 @@ def filtered(evaluation: Evaluation, plan: Plan, asked: Request) -> Filtered | N
     )
 
 
+def _test_over_train(split: Split, batch: Column, asked: Request) -> float:
+    """Rows of one pair over those that train for it; each held-out batch is trained for by all the others in turn."""
+    held = np.isin(np.array(batch.names), split.held_out)[batch.codes]
+    pairs = len(split.held_out) if asked.unit == "batch" else 1
+    if asked.split == "train_on_one":
+        return float(held.sum() / pairs / (len(held) - held.sum() / pairs)) if asked.unit == "batch" else 0.0
+    return float(held.sum() / pairs / max((~held).sum(), 1))
+
+
 def positives_of(tasks: list[Task], n: int) -> Array:
     """Which of ``n`` rows are perturbed in some task."""
     chosen = np.zeros(n, dtype=bool)
@@ -277,6 +286,7 @@ def _classified(
 ) -> list[Score]:
     """All fits of a split in parallel; each is repeated on ranked features, for the concentration."""
     first = asked.classifiers[0]
+    bins = bins_for(int(split.train.sum()), max(len(columns) for _, columns in spaces.values()))
     # A further rotation is scored like the first one; linear classifiers do not see rotations.
     fits = [
         (name, classifier, task)
@@ -290,13 +300,17 @@ def _classified(
 
     def fit_one(at: slice) -> list[Score]:
         name, classifier, task = fits[at.start]
-        rows = Rows(*spaces[name], *task.rows(split.train), *task.rows(split.test))
+        rows = Rows(*spaces[name], *task.rows(split.train), *task.rows(split.test), bins)
         predicted, importance = fitted(rows, classifier, asked.random_state + seed)
         parts = {}
         for share in asked.top if classifier == first and name in asked.names else ():
             pair = fit_parts(rows, classifier, asked.random_state + seed, importance, share)
             if pair is not None:
                 parts[f"{share:g}"] = pair
+
+        def auroc(here: Array, scores: Array) -> float:
+            return float(roc_auc_score(rows.test_truth[here], scores[here]))
+
         condition, _, number = name.partition(" ") if name.startswith(FURTHER) else (name, "", "0")
         sparsity = hoyer(importance) if classifier == "lightgbm" else None
         return [
@@ -309,13 +323,10 @@ def _classified(
                 seed,
                 where,
                 int(number),
-                float(roc_auc_score(rows.test_truth[here], predicted[here])),
+                auroc(here, predicted),
                 float(average_precision_score(rows.test_truth[here], predicted[here])),
                 sparsity,
-                {
-                    share: tuple(float(roc_auc_score(rows.test_truth[here], each[here])) for each in pair)
-                    for share, pair in parts.items()
-                },
+                {share: (auroc(here, top), auroc(here, rest)) for share, (top, rest) in parts.items()},
             )
             for where, here in scored_parts(rows, batch, asked.unit)
         ]

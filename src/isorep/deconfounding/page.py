@@ -31,20 +31,22 @@ CONDITIONS = (
     "sparsity is 0 where trees use all features alike and 1 where they use one."
 )
 CONCENTRATION = (
-    "Top and rest are the AUROC of the most important share of features and of the others; share, ratio and Gini compare "
-    "the two."
+    "Top and rest are the AUROC of the most important share of features and of the others; share, ratio and Gini "
+    "compare the two."
 )
 PAIRED = (
-    "Each pair is one held-out {unit}, seen under both conditions. Intervals and p-values come from one sign-flip test: "
-    "an interval excludes zero where p is at most 0.05. PCA+ICA against Base decides; the others are corrected after Holm."
+    "Each pair is one held-out {unit}, seen under both conditions. Intervals and p-values come from one sign-flip "
+    "test: an interval excludes zero where p is at most 0.05. PCA+ICA against Base decides; the others are corrected "
+    "after Holm."
 )
 FEW = (
     "Each pair is one held-out {unit}, seen under both conditions. Fewer than six pairs cannot give a p of 0.05: "
     "intervals are Student's and allow for training rows that folds share (Nadeau & Bengio 2003)."
 )
 DIMENSIONS = (
-    "Whitening kept {kept} dimensions. The number was chosen in every fold inside its training batches: the smallest one "
-    "whose score on batches left out there is within one standard error of the best."
+    "Whitening kept {kept} dimensions. The number was chosen in every fold inside its training batches: scores on "
+    "batches left out there within one standard error of the best; of these the number at the noise floor of the "
+    "spectrum, or else the smallest."
 )
 COMPONENTS = (
     "Components are found without labels. Information is mutual information in nats, of ten bins of equal counts. A "

@@ -90,7 +90,7 @@ class Transforms:
             "ica_base": lambda: self._unwhitened(seed),
             "control_z": lambda: control_z(self.values, codes, self.controls),
             "sphere": lambda: sphered(self.values, self._fitted_controls),
-            "tvn": lambda: tvn(self.values, codes, self.controls, self._fitted_controls),
+            "tvn": lambda: tvn(self.values, codes, self.controls),
             "centred": lambda: regressed_out(self.values, self.batches[:1]),
             "regress_out": lambda: regressed_out(self.values, self.batches),
             "combat": lambda: combat(self.values, codes),
@@ -112,10 +112,10 @@ class Transforms:
 
     @property
     def _fitted_controls(self) -> Array:
-        """The controls among the rows that transforms are fitted on; of other rows nothing is known."""
+        """Which rows are controls that transforms are fitted on; of other rows nothing is known."""
         if self.among is None:
             raise InputError("sphering needs controls among the rows that it is fitted on: use fit_on train or all")
-        return self.values[self.among & self.controls]
+        return np.asarray(self.among & self.controls)
 
     def _rotated(self, seed: int) -> Array:
         rows = self._rows
