@@ -44,10 +44,11 @@ def without_secrets(text: str) -> str:
 def _hidden_in_url(found: re.Match[str]) -> str:
     scheme, rest = found["scheme"], found["rest"]
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
-    user, colon, password = authority.rpartition("@")[0].partition(":")
     if "@" in authority:
+        before = authority.rpartition("@")[0]
+        user, colon, _ = before.partition(":")
         shown = f"{user}:{HIDDEN}" if colon else HIDDEN if scheme.lower().startswith("http") else user
-        rest = f"{shown}@{rest[len(authority.rpartition('@')[0]) + 1 :]}"
+        rest = f"{shown}{rest[len(before) :]}"
     elif not authority.startswith("["):  # a password with an unquoted slash: what follows the colon is no port
         user, colon, port = authority.partition(":")
         behind = rest[len(user) + 1 :]

@@ -41,6 +41,9 @@ KINDS = {
     "disentangle": (lambda: test_notebook.made("Disentanglement"), 3),
     "decoder pair": (lambda: test_notebook.made("DecoderPair"), 1),
     "mechanisms": (test_mechanisms_page.result, 5),
+    "ica": (lambda: test_ica_pages.results()["ica"], 10),
+    "structural": (lambda: test_notebook.made("Structural"), 1),
+    "reproduction": (lambda: test_notebook.made("Reproduction"), 1),
 }
 """How to make each kind of result, and how many rows of its table stand on the page at least."""
 NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?%?"
@@ -71,6 +74,12 @@ def rows_of(html):
         name, *cells = [unescape(re.sub(r"<[^>]+>", "", cell)) for cell in re.split(r"</t[hd]>", row)]
         found.setdefault(spoken(name), []).extend(number for cell in cells for number in numbers(cell))
     return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_page_says_how_much_data_went_in(kind):
+    told = dict(KINDS[kind][0]().page().provenance)["data"]
+    assert re.search(r"\d ×( |\n)\d|rows, \d+ × \d+ layers|images of \d+ × \d+|units? of work", told), (kind, told)
 
 
 @pytest.mark.parametrize("kind", KINDS)
