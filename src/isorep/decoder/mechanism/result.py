@@ -453,9 +453,8 @@ class Mechanisms(ResultRecord):
 
         blocks = [self.table()]
         if self.leakage:
-            blocks.append(
-                f"leakage, compared with random bases\n{as_text(leakage_table(self), 'samples', explained='leakage is')}"
-            )
+            leakage = as_text(leakage_table(self), "samples", explained="leakage is")
+            blocks.append(f"leakage, compared with random bases\n{leakage}")
         if self.criteria:
             blocks.append(f"factors found without knowing them\n{self._factors()}")
         if self.near_factors is not None and self.near_factors.splits:
