@@ -123,13 +123,51 @@ def save(path: Path, rows: RowStream, key: str | None) -> None:
     names = [f"{naming.FEATURE_PREFIX if key is None else key}{index}" for index in range(rows.shape[1])]
     fields = [(name, pyarrow.from_numpy_dtype(rows.dtype)) for name in names]
     labels = rows.all_labels("id")
-    kinds = {name: pyarrow.int64() if held.dtype.kind in "iu" else pyarrow.string() for name, held in labels.items()}
+    kinds = {name: _label_type(held) for name, held in labels.items()}
     schema = pyarrow.schema([*kinds.items(), *fields])
     with pyarrow.parquet.ParquetWriter(path, schema, use_dictionary=False) as writer:
         for here, block in rows.placed():
-            columns = [pyarrow.array(held[here], kinds[name]) for name, held in labels.items()]
+            columns = [_label_cells(held[here], kinds[name]) for name, held in labels.items()]
             columns += [pyarrow.array(np.ascontiguousarray(column)) for column in block.T]
             writer.write_table(pyarrow.table(columns, schema=schema))
+
+
+def others(path: Path, besides: Collection[str]) -> dict[str, Any]:
+    """The columns of a file besides some, of whatever type, as they are stored."""
+    file = _open(path)
+    names = [name for name in file.schema_arrow.names if name not in besides]
+    table = file.read(columns=names)
+    return {name: ArrowLabels(table.column(name)) for name in names}
+
+
+class ArrowLabels:
+    """A column of a parquet file, with its type."""
+
+    dtype = np.dtype(object)
+
+    def __init__(self, cells: Any) -> None:
+        self.cells = cells
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def __getitem__(self, rows: slice) -> list[Any]:
+        return list(self.cells[rows].to_pylist())
+
+
+def _label_type(held: Any) -> Any:
+    """The type of a column of labels."""
+    pyarrow = _pyarrow()
+    if isinstance(held, ArrowLabels):
+        return held.cells.type
+    known = {"i": pyarrow.int64(), "u": pyarrow.int64(), "f": pyarrow.float64(), "b": pyarrow.bool_()}
+    return known.get(held.dtype.kind, pyarrow.string())
+
+
+def _label_cells(cells: Any, kind: Any) -> Any:
+    return _pyarrow().array(
+        cells.tolist() if isinstance(cells, np.ndarray) and cells.dtype.kind == "O" else cells, kind
+    )
 
 
 def _open(path: Path, **options: Any) -> Any:
