@@ -134,6 +134,7 @@ def apply(
     """
     from ..ica.model import applied, load_model
     from ..representation import reading_notes
+    from ..results import counted
     from ..storage import read, write
     from ..storage.write import holds_labels, others, require_target, write_beside
 
@@ -156,7 +157,7 @@ def apply(
         else:
             beside = others(data, rows, ids) if not drop_ids else {}
             holds = holds_labels(output)
-            left = f" and {len(beside)} other columns" if beside and holds else ""
+            left = f", {counted(len(beside), 'other column')} kept" if beside and holds else ""
             write(result, output, drop_ids=drop_ids, labels=beside if holds else None)
     if not quiet:
         kept = rows.ids is not None and not drop_ids and common.plain_path(output).suffix.lower() != ".npy"
@@ -164,7 +165,7 @@ def apply(
         size = f"{len(result)} rows x {result.shape[1]} columns"
         common.say(f"wrote {output}: {size}, {result.values.dtype}, {with_ids} ids{left}")
         if beside and not left:
-            told = f"left out {len(beside)} other columns of {source.name}"
+            told = f"left out {counted(len(beside), 'other column')} of {source.name}"
             common.say(f"note: {told}: write csv, parquet, zarr or h5ad to keep them")
         common.say(*(f"note: {note}" for note in reading_notes(rows)))
 

@@ -59,7 +59,7 @@ class Described:
     @property
     def known(self) -> Array:
         """Which rows have a label and all batches."""
-        return np.all([column.codes >= 0 for column in (self.label, *self.batches)], axis=0)
+        return np.asarray(np.all([column.codes >= 0 for column in (self.label, *self.batches)], axis=0))
 
     def of(self, rows: Array) -> Described:
         """The same for some rows."""
