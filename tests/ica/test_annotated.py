@@ -11,6 +11,7 @@ import isorep
 from isorep import ICA, InputError, Representation, Whitening
 from isorep.ica.model import applied, load_model
 from isorep.ica.summary import summarise
+from isorep.structure.columns import as_columns
 
 anndata = pytest.importorskip("anndata")
 
@@ -137,7 +138,10 @@ def test_every_function_of_rows_takes_annotated_ones(adata):
     mapped = isorep.Rigid().fit(adata, other).transform(adata)
     np.testing.assert_array_equal(mapped, isorep.Rigid().fit(X, other.X).transform(X))
     assert isorep.similarity.cka(adata, other).value == isorep.similarity.cka(X, other.X).value
-    assert isorep.score_factors(adata, X).to_dict()
+    assert as_columns(adata, "latents").notes == (
+        "took X of latents",
+        "left out of latents: 'obsm/X_pca' (another embedding)",
+    )
     with pytest.raises(InputError, match="is an AnnData object"):
         isorep.disentangle(adata)
     with pytest.raises(InputError, match="different ids"):

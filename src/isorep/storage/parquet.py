@@ -141,18 +141,22 @@ def others(path: Path, besides: Collection[str]) -> dict[str, Any]:
 
 
 class ArrowLabels:
-    """A column of a parquet file, with its type."""
-
-    dtype = np.dtype(object)
+    """A column of a parquet file, with its type; numbers and flags without gaps are arrays of them."""
 
     def __init__(self, cells: Any) -> None:
+        from pyarrow import types
+
         self.cells = cells
+        kind = cells.type
+        plain = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+        self.dtype = np.dtype(kind.to_pandas_dtype() if plain and not cells.null_count else object)
 
     def __len__(self) -> int:
         return len(self.cells)
 
-    def __getitem__(self, rows: slice) -> list[Any]:
-        return list(self.cells[rows].to_pylist())
+    def __getitem__(self, rows: slice) -> Any:
+        cells = self.cells[rows].to_pylist()
+        return cells if self.dtype.kind == "O" else np.array(cells, dtype=self.dtype)
 
 
 def _label_type(held: Any) -> Any:
