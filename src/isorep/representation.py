@@ -205,8 +205,8 @@ def as_representation(data: Any, name: str, key: str | None = None) -> Represent
     """
     if is_annotated(data):
         found = opened(data, key)
-        values, ids, columns = found.values, found.ids, found.columns
-        return Representation(values, ids, name, found.left_out, taken=found.taken, columns=columns)
+        left_out, taken, columns = found.left_out, found.taken, found.columns
+        return Representation(found.values, found.ids, name, left_out, taken=taken, columns=columns)
     if key is not None:
         raise InputError(f"key names a matrix of an AnnData object, and {name} is not one")
     if isinstance(data, Representation):
