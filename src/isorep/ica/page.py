@@ -13,6 +13,7 @@ from ..report.figures import Heatmap, Key, Line, Lines
 from ..report.page import page_of, size
 from ..report.read import MISSING, compact, count, fixed, percent
 from ..representation import Array
+from .cards_page import card_section
 from .curvature import Constants
 from .estimator import ICA
 from .refits import COMES_BACK, Stability
@@ -61,13 +62,14 @@ def fit_page(result: Fit) -> Page:
     columns = {key: (getattr(ica, f"{key}_"), digits[key]) for key in digits if hasattr(ica, f"{key}_")}
     table = _component_table(ica, columns, "Every component", np.zeros(len(ica.components_), bool))
     shown: tuple[Part, ...] = (_contrast_figure(ica), *_kurtosis_figure(ica), table)
+    path = Section("path", "Convergence", _path(ica))
     return page_of(
         result,
         f"{result.name} · ICA",
         f"Independent components of {result.name}",
         Answer(_headline(ica, gaussian), result.reading, reached),
         tiles,
-        (Section("components", "Components", shown), _planes(result), Section("path", "Convergence", _path(ica))),
+        (_cards(result), Section("components", "Components", shown), _planes(result), path),
         data=_size(result),
     )
 
@@ -104,6 +106,7 @@ def stability_page(result: Stability) -> Page:
         answer,
         tiles,
         (
+            _cards(result),
             Section("components", "Components", components),
             Section("refits", "Refits", (_match_figure(result), _refit_table(result))),
             _planes(result, result.constants),
@@ -119,6 +122,11 @@ def _data_tiles(result: Fit | Stability) -> list[tuple[str, str, str]]:
 
 
 # Components one by one
+
+
+def _cards(result: Fit | Stability) -> Section | None:
+    """What each component is, where rows were given."""
+    return None if result.cards is None else card_section(result.cards, contrast=result.ica.contrast_.tolist())
 
 
 def _component_table(ica: ICA, columns: Mapping[str, tuple[Array, int]], title: str, strong: Array) -> Table:

@@ -21,6 +21,7 @@ from ..results import ResultRecord, aligned, plain, told
 from ..rows import Progress, SelectedRows, no_progress
 from ..settings import check_counts
 from ..threads import Crew
+from .cards import Cards, about_rows, cards_of_rows
 from .contrasts import contrast_named
 from .curvature import Constants, Plane, constants, curvature, weak_planes
 from .estimator import ICA
@@ -44,6 +45,7 @@ def stability(
     resample: bool = True,
     ica: ICA | None = None,
     groups: Any = None,
+    obs: Any = None,
     random_state: Any = 0,
     progress: Progress | None = None,
 ) -> Stability:
@@ -71,6 +73,9 @@ def stability(
         Estimator whose settings are used; it is not changed. Default: ``ICA()``.
     groups : (n,) labels, optional
         Group per row; rows of a group are drawn together.
+    obs : mapping of str to (n,) values, data frame or AnnData, optional
+        Columns that describe the rows; the cards of components are read against them, as in
+        :func:`~isorep.ica.component_cards`.
     random_state : int, RandomState or None
         Seed of the resamples and starts.
     progress : callable, optional
@@ -118,6 +123,8 @@ def stability(
         "ica": settings(reference),
     }
     result = _described(data, reference, fits, asked)
+    about = about_rows(reference, X) | {"scores": result.scores, "comes_back": result.comes_back}
+    result = replace(result, cards=cards_of_rows(reference, data, obs, **about))
     if not isinstance(X, Representation):
         return result
     return replace(result, name=X.name or "X", notes=tuple(reading_notes(X)))
@@ -195,6 +202,8 @@ class Stability(ResultRecord):
     refits : tuple of RefitFacts
     notes : tuple of str
         Notes on columns left out or converted when the data were read.
+    cards : Cards or None
+        What each component is: loadings, extreme rows, associations, histogram.
     """
 
     schema: ClassVar[str] = "isorep.stability/1"
@@ -213,6 +222,7 @@ class Stability(ResultRecord):
     refits: tuple[RefitFacts, ...]
     settings: dict[str, Any]
     notes: tuple[str, ...] = ()
+    cards: Cards | None = None
 
     @property
     def scores(self) -> Array:
