@@ -114,14 +114,14 @@ class Extreme(Record):
     column: str
     end: str
     rows: int
-    value: str | None
-    count: int | None
-    share: float | None
-    median: float | None
-    median_of_all: float | None
-    higher: float | None
     p: float
     corrected: float
+    value: str | None = None
+    count: int | None = None
+    share: float | None = None
+    median: float | None = None
+    median_of_all: float | None = None
+    higher: float | None = None
 
     @property
     def said(self) -> bool:
@@ -262,7 +262,7 @@ def extremes(
     readers = [_number_reader(column) if column.numbers is not None else _label_reader(column) for column in columns]
     found = tuple(
         tuple(
-            Extreme(column.title, end, *told, p, min(1.0, p * tests))
+            Extreme(column.title, end, **told, p=p, corrected=min(1.0, p * tests))
             for column, read in zip(columns, readers, strict=True)
             for end, rows in zip(ENDS, both, strict=True)
             for p, told in [read(rows)]
@@ -278,7 +278,7 @@ def _label_reader(column: RowColumn) -> Any:
     tested = np.flatnonzero(sizes >= FEWEST)
     tails: dict[int, Array] = {}
 
-    def read(rows: Array) -> tuple[float, tuple[Any, ...]]:
+    def read(rows: Array) -> tuple[float, dict[str, Any]]:
         codes = column.codes[rows]
         codes = codes[codes >= 0]
         drawn = len(codes)
@@ -289,7 +289,8 @@ def _label_reader(column: RowColumn) -> Any:
         best = int(np.lexsort((sizes[tested], p))[0])
         at = tested[best]
         share = float(sizes[at] / len(column.codes))
-        return float(p[best]), (len(rows), column.labels[at], int(counts[best]), share, None, None, None)
+        told = {"rows": len(rows), "value": column.labels[at], "count": int(counts[best]), "share": share}
+        return float(p[best]), told
 
     return read
 
@@ -324,17 +325,18 @@ def _number_reader(column: RowColumn) -> Any:
     equal = float((ties**3 - ties).sum())
     middle = float(np.median(values[column.filled]))
 
-    def read(rows: Array) -> tuple[float, tuple[Any, ...]]:
+    def read(rows: Array) -> tuple[float, dict[str, Any]]:
         mine = rows[column.codes[rows] >= 0]
         drawn, others = len(mine), total - len(mine)
         if not drawn or not others:
-            return 1.0, (len(rows), None, None, None, None, middle, None)
+            return 1.0, {"rows": len(rows), "median_of_all": middle}
         shift = float(ranks[mine].sum()) - drawn * (total + 1) / 2
         variance = drawn * others / 12 * (total + 1 - equal / (total * (total - 1)))
         z = max(abs(shift) - 0.5, 0.0) / math.sqrt(variance)
         higher = 0.5 + shift / (drawn * others)
         p = min(1.0, 2 * float(stats.norm.sf(z)))
-        return p, (len(rows), None, None, None, float(np.median(values[mine])), middle, higher)
+        here = float(np.median(values[mine]))
+        return p, {"rows": len(rows), "median": here, "median_of_all": middle, "higher": higher}
 
     return read
 

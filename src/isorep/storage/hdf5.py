@@ -150,11 +150,16 @@ class HDF5Tree(tree.Tree):
         return node
 
 
-_READ_ATTRIBUTES = ("encoding-type", "_index")
+_LISTS = ("shape", "h5sparse_shape", "column-order")
+_READ_ATTRIBUTES = ("encoding-type", "_index", *_LISTS)
 
 
-def _plain(attributes: Any, key: str) -> str:
+def _plain(attributes: Any, key: str) -> str | list[Any]:
     value = attributes[key]
+    if key in _LISTS:
+        return [
+            each.decode("utf-8", "replace") if isinstance(each, bytes) else each for each in np.ravel(value).tolist()
+        ]
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 

@@ -32,10 +32,10 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
     file, rows = _open(path), sum(table.group_rows)
     if table.list_column is not None:
         values = spool(_list_blocks(file, table.list_column, len(table.columns)), path.stat().st_size)
-    else:
-        size = rows * len(table.columns) * table.dtype.itemsize
-        blocks = _column_blocks(file, list(table.columns), table.dtype)
-        values = spool(blocks, path.stat().st_size, expected_bytes=size)
+        return Contents(values, labels, table.left_out, table.converted, part=table.list_column)
+    size = rows * len(table.columns) * table.dtype.itemsize
+    blocks = _column_blocks(file, list(table.columns), table.dtype)
+    values = spool(blocks, path.stat().st_size, expected_bytes=size)
     return Contents(values, labels, table.left_out, table.converted, table.columns)
 
 

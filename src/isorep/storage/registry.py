@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from ..annotated import is_annotated
 from ..chunked import ChunkedRows
 from ..errors import InputError, MissingFileError
 from ..representation import Array, Matrix, Representation, as_representation
@@ -49,7 +50,7 @@ class Contents:
     ids: Array | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)  # columns or arrays that were not taken, and why
     converted: Mapping[str, str] = field(default_factory=dict)  # columns that were taken as numbers, and from what
-    columns: tuple[str, ...] | None = None  # the names of a table's columns
+    columns: tuple[str, ...] | None = None  # the names of a table's columns, or of AnnData's variables
     part: str = ""  # the name of the array or tensor in the file
     taken: str = ""  # the same in words, where it was not named
 
@@ -124,7 +125,7 @@ def is_zarr(path: Path) -> bool:
 
 
 def read(
-    path: str | Path,
+    path: Any,
     *,
     key: str | None = None,
     ids: str | None = None,
@@ -136,16 +137,17 @@ def read(
 
     Parameters
     ----------
-    path : str or Path
-        A ``.npy``, ``.npz``, ``.safetensors``, ``.pt``, ``.csv``, ``.tsv`` (also ``.gz``), ``.parquet``, ``.h5``,
-        ``.h5ad`` or ``.zarr`` file, or a folder of such files with consecutive rows. ``file::key`` names the key as
+    path : str, Path or AnnData
+        A ``.npy``, ``.npz``, ``.safetensors``, ``.pt``, ``.csv``, ``.tsv``, ``.gct`` (also ``.gz``), ``.parquet``,
+        ``.h5``, ``.h5ad`` or ``.zarr`` file, or a folder of such files with consecutive rows. ``file::key`` names the key as
         well. Also the URL of a parquet file, an npy array or a zarr store, or of a folder of them, that fsspec can open
         (``s3://``, ``gs://``, ``memory://``, ``file://``).
     key : str, optional
-        Part of the file: the array of an npz, HDF5 or zarr file, the tensor of a safetensors or torch file, the
-        obsm entry of an AnnData object (or ``X``), the list column of a parquet file, or a prefix of the columns of a
-        table. Default: the only one in the file (AnnData: otherwise X); in a table the ``feature_*`` columns, else the
-        one list column, else every numeric column that is not ``Metadata_*``.
+        Part of the file: the array of an npz, HDF5 or zarr file, the tensor of a safetensors or torch file, the matrix
+        of AnnData (``X``, an obsm entry by its name, ``layers/NAME`` or ``raw/X``), the list column of a parquet file,
+        or a prefix of the columns of a table. Default: the only one in the file; in AnnData X, or the only obsm entry
+        if there is no X; in a table the ``feature_*`` columns, else the one list column, else every numeric column that
+        is not ``Metadata_*``.
     ids : str, optional
         The array or tensor, or the column of a table or of AnnData's obs, with the row ids. Default: ``ids`` or
         ``id`` where the file has one, or the index a data frame was saved with; in AnnData obs_names.
@@ -161,7 +163,8 @@ def read(
     Returns
     -------
     Representation
-        Its ``left_out`` and ``converted`` name the columns or arrays that were left out or converted. npy, uncompressed
+        Its ``left_out`` and ``converted`` name the columns or arrays that were left out or converted, its ``columns``
+        the features where they have names. npy, uncompressed
         npz, safetensors and torch files are memory-mapped, HDF5 and zarr are sliced lazily; the other formats are
         parsed once, in blocks, into memory or (above 256 MiB) into a scratch file.
 
@@ -173,14 +176,26 @@ def read(
     >>> isorep.read(folder / "run.npz")
     Representation('run.npz', 3 rows x 3 columns, float64, with ids)
     """
+    if is_annotated(path):
+        return _read_object(path, key, ids, name)
     path, key = split_key(path, key)
     module = import_module(".parts", __package__) if in_chunks else reader(path)
     used = {each.rpartition("::")[2] for each in besides if each is not None}
     contents = guarded(path, module.load, path, key, ids, used)
     left_out = {each: reason for each, reason in contents.left_out.items() if each not in used}
     origin = f"{path}::{contents.part}" if contents.part else str(path)
-    described = (name or path.name, left_out, dict(contents.converted), origin, contents.taken)
+    described = (name or path.name, left_out, dict(contents.converted), origin, contents.taken, contents.columns)
     return guarded(path, Representation, contents.values, contents.ids, *described)
+
+
+def _read_object(data: Any, key: str | None, ids: str | None, name: str | None) -> Representation:
+    """The matrix of an AnnData object in memory."""
+    representation = as_representation(data, name or "AnnData", key)
+    if ids is None:
+        return representation
+    if ids not in data.obs.columns:
+        raise InputError(f"there is no column {ids!r} in obs; there are {', '.join(map(str, data.obs.columns[:12]))}")
+    return replace(representation, ids=np.asarray(data.obs[ids]))
 
 
 def column(path: str | Path, name: str) -> Array:

@@ -1,4 +1,4 @@
-"""AnnData layout in HDF5 (``.h5ad``) and in zarr: X, obsm, and the columns of obs.
+"""AnnData layout in HDF5 (``.h5ad``) and in zarr: X, obsm, layers, and the columns of obs.
 
 It is read directly: opening a file with the anndata package loads every column of obs and var.
 
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..annotated import Entries, own_entries, require_small
 from ..errors import InputError
 from ..representation import Array
 from .lazy import LazyMatrix, StoredMatrix, require_small_pieces
@@ -31,17 +32,74 @@ def is_annotated(tree: Tree) -> bool:
 
 
 def load(tree: Tree, key: str | None, ids: str | None) -> Contents:
-    """Open an obsm entry or X; the ids are obs_names, or the obs column that was named."""
-    path = _place(tree, key)
+    """Open X, an obsm entry or a layer; the ids are obs_names, or the obs column that was named."""
+    entries = entries_of(tree)
+    path = entries.choose(key)
     kind = str(tree.attributes(path).get("encoding-type", ""))
-    if tree.shape(path) is None:
-        what = "sparse" if kind.startswith(("csr", "csc")) else f"not an array ({kind or 'no encoding'})"
-        raise InputError(f"{path} is {what}: choose a dense embedding with FILE::KEY; {_choices(tree)}")
-    values = tree.matrix(path)
+    columns = None if path.startswith("obsm/") else _names(tree, "raw/var" if path.startswith("raw/") else "var")
+    if tree.shape(path) is not None:
+        values: Any = tree.matrix(path)
+    elif kind.startswith(("csr", "csc")):
+        values = _dense(tree, path, by_rows=kind.startswith("csr"))
+    elif kind == "dataframe":
+        values, columns = _frame(tree, path)
+    else:
+        raise InputError(f"{path} is not an array ({kind or 'no encoding'}): choose another matrix; {entries}")
     row_ids = _index(tree) if ids is None else column(tree, ids)
     if len(row_ids) != values.shape[0]:
         raise InputError(f"{path} has {values.shape[0]} rows and obs has {len(row_ids)}")
-    return Contents(values, row_ids, _others(tree, path) if key is None else {})
+    if columns is not None and len(columns) != values.shape[1]:
+        raise InputError(f"{path} has {values.shape[1]} columns and var has {len(columns)}")
+    left_out = entries.besides(path) if key is None else {}
+    return Contents(values, row_ids, left_out, columns=columns, part=path, taken=path if left_out else "")
+
+
+def entries_of(tree: Tree) -> Entries:
+    """The matrices of an AnnData file."""
+    obsm = tuple(tree.names("obsm"))
+    held = {name.removeprefix("X_"): tree.names(f"uns/{name.removeprefix('X_')}") for name in obsm}
+    x = "X" in tree.names("") and tree.attributes("X").get("encoding-type") != "null"
+    uns = {name: dict.fromkeys(parts) for name, parts in held.items()}
+    return Entries(x, obsm, tuple(tree.names("layers")), "X" in tree.names("raw"), own_entries(obsm, uns))
+
+
+def _dense(tree: Tree, path: str, *, by_rows: bool) -> Array:
+    """A compressed sparse matrix as a dense array; what it declares is checked before it is unpacked."""
+    attributes = tree.attributes(path)
+    shape = tuple(attributes.get("shape", attributes.get("h5sparse_shape", ())))
+    if len(shape) != 2 or not all(isinstance(size, int) and 0 < size < 2**31 for size in shape):
+        raise InputError(f"{path} is sparse and declares the shape {shape}")
+    stored = tree.dtype(f"{path}/data")
+    require_small(shape, stored.itemsize, path)
+    ends, places = tree.vector(f"{path}/indptr"), tree.vector(f"{path}/indices")
+    values = tree.vector(f"{path}/data")
+    lines, width = shape if by_rows else shape[::-1]
+    whole = ends.dtype.kind in "iu" and places.dtype.kind in "iu" and values.dtype.kind in "fiub"
+    if not whole or len(ends) != lines + 1 or len(values) != len(places):
+        raise InputError(f"{path} is sparse, and its parts do not fit the shape {shape}")
+    ends = ends.astype(np.int64)
+    rising = ends[0] == 0 and ends[-1] == len(places) and bool(np.all(np.diff(ends) >= 0))
+    if not rising or (len(places) and not (0 <= places.min() and places.max() < width)):
+        raise InputError(f"{path} is sparse, and its indices lie outside of the shape {shape}")
+    from scipy.sparse import csc_array, csr_array
+
+    made = (csr_array if by_rows else csc_array)((values, places.astype(np.int64), ends), shape=shape)
+    return np.asarray(made.toarray())
+
+
+def _frame(tree: Tree, path: str) -> tuple[Array, tuple[str, ...]]:
+    """A data frame of numbers in obsm, with the names of its columns."""
+    names = [str(name) for name in tree.attributes(path).get("column-order", ())]
+    missing = [name for name in names if name not in tree.names(path)]
+    if not names or missing:
+        raise InputError(f"{path} is a data frame without {f'its column {missing[0]!r}' if missing else 'columns'}")
+    columns = [_element(tree, f"{path}/{name}") for name in names]
+    odd = [name for name, held in zip(names, columns, strict=True) if held.dtype.kind not in "fiub"]
+    if odd:
+        raise InputError(f"column {odd[0]!r} of {path} holds no numbers")
+    if len({len(held) for held in columns}) > 1:
+        raise InputError(f"the columns of {path} have different lengths")
+    return np.stack(columns, axis=1), tuple(names)
 
 
 def column(tree: Tree, name: str) -> Array:
@@ -55,35 +113,12 @@ def column(tree: Tree, name: str) -> Array:
     return _element(tree, f"obs/{name}")
 
 
-def _place(tree: Tree, key: str | None) -> str:
-    embeddings = tree.names("obsm")
-    if key is None:
-        return f"obsm/{embeddings[0]}" if len(embeddings) == 1 else _existing_x(tree)
-    if key == "X":
-        return _existing_x(tree)
-    name = key.removeprefix("obsm/")
-    if name not in embeddings:
-        raise InputError(f"there is no {key!r} in obsm; {_choices(tree)}")
-    return f"obsm/{name}"
-
-
-def _existing_x(tree: Tree) -> str:
-    if "X" not in tree.names("") or tree.attributes("X").get("encoding-type") == "null":
-        raise InputError(f"there is no X: name an entry of obsm with FILE::KEY; {_choices(tree)}")
-    return "X"
-
-
-def _others(tree: Tree, path: str) -> dict[str, str]:
-    """What could have been meant as well: entries of obsm, X."""
-    others = {f"obsm/{name}": "another embedding" for name in tree.names("obsm")}
-    if "X" in tree.names("") and tree.attributes("X").get("encoding-type") != "null":
-        others["X"] = "obsm has one entry"
-    others.pop(path, None)
-    return others
-
-
-def _choices(tree: Tree) -> str:
-    return f"obsm has {', '.join(tree.names('obsm')[:12]) or 'no entries'}"
+def _names(tree: Tree, frame: str) -> tuple[str, ...] | None:
+    """The names of a frame's rows: those of the variables; None where there is no such frame."""
+    name = str(tree.attributes(frame).get(_INDEX, _INDEX))
+    if name not in tree.names(frame):
+        return None
+    return tuple(str(each) for each in _element(tree, f"{frame}/{name}").tolist())
 
 
 def _index(tree: Tree) -> Array:
@@ -144,6 +179,10 @@ class Tree(ABC):
     @abstractmethod
     def vector(self, name: str) -> Array:
         """A one-dimensional array, as numbers or text."""
+
+    def dtype(self, name: str) -> np.dtype[Any]:
+        """The dtype of an array."""
+        return np.dtype(self._array(name).dtype)
 
     @abstractmethod
     def _node(self, name: str) -> Any:
