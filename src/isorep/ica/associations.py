@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,8 +21,9 @@ from scipy import sparse, stats
 from scipy.special import gammaln
 
 from ..errors import InputError
-from ..representation import Array
+from ..representation import Array, Representation
 from ..results import Record, cut, significant
+from ..storage.tables import NamedColumns, read_obs
 
 LEVEL = 0.05
 """Corrected p-value up to which something is said of extreme rows."""
@@ -195,6 +197,49 @@ def named_columns(obs: Any) -> dict[str, Any]:
             title, number = f"{name} ({number})", number + 1
         named[title] = values
     return named
+
+
+def obs_of_file(
+    data: str | Path, rows: Representation, obs: str | Path | None = None
+) -> tuple[dict[str, Array], list[str]]:
+    """Columns that describe rows from a file, and notes on what is not read.
+
+    By default the columns of the rows' own file that are not features. Columns of another file are joined by row id
+    where both have ids, otherwise taken in order.
+    """
+    if obs is None:
+        try:
+            table = read_obs(data, rows)
+        except InputError as error:
+            return {}, [f"extreme rows were not read against columns of the file: {error}"]
+    else:
+        table = read_obs(obs)
+        if not table.columns:
+            raise InputError(f"{table.name} holds no columns that describe rows")
+    columns = table.columns if obs is None else _joined(table, rows)
+    named = ", ".join(f"{cut(name, 40)} ({reason})" for name, reason in list(table.left_out.items())[:8])
+    return columns, [f"components were not read against {named}"] if named else []
+
+
+def _joined(table: NamedColumns, rows: Representation) -> dict[str, Array]:
+    """Columns of another file in the order of the rows."""
+    name, n = rows.name or "the data", len(rows)
+    if table.ids is None or rows.ids is None:
+        for title, values in table.columns.items():
+            if len(values) != n:
+                raise InputError(
+                    f"{table.name} has {len(values)} rows in column {title!r} and {name} has {n}, and they have no "
+                    "row ids to join by"
+                )
+        return table.columns
+    places = {str(label): place for place, label in enumerate(table.ids.tolist())}
+    if len(places) < len(table.ids):
+        raise InputError(f"{table.name} has row ids that repeat, so its rows cannot be joined with those of {name}")
+    missing = [str(label) for label in rows.ids.tolist() if str(label) not in places]
+    if missing:
+        raise InputError(f"{table.name} has no row for {len(missing)} row ids of {name}, such as {missing[0]!r}")
+    order = np.array([places[str(label)] for label in rows.ids.tolist()])
+    return {title: values[order] for title, values in table.columns.items()}
 
 
 def _row_column(title: str, array: Array) -> RowColumn | str:

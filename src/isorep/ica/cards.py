@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy import stats
 
+from ..annotated import is_annotated
 from ..chunked import ChunkedRows, is_dask
 from ..errors import InputError
 from ..files import write_text
 from ..representation import Array, Matrix, Representation
-from ..results import Record, cut, data_frame
+from ..results import Record, cut, data_frame, wrapped
 from ..rows import block_rows, blocks, read_rows
 from ..settings import check_counts
 from .associations import Association, Extreme, associations_of, ends_of, extremes, in_bins, row_columns
@@ -36,6 +37,8 @@ STRONGEST = 10
 ENDS = 40
 """Rows at each end that are read against columns; a tenth of all rows where these are fewer."""
 EXAMPLES = 5
+MOST_TOLD, MOST_LOADINGS = 5, 2
+"""Components in the text, and their loadings."""
 MOST_CELLS = 2**25  # sources that are held; of more rows some are drawn
 _BINS = 30
 _TAIL = 0.002  # share of rows beyond each limit of a histogram
@@ -235,18 +238,24 @@ class Cards(Record):
             for feature, row in zip(self.feature_names, self.loadings.tolist(), strict=True)
         ]
 
-    def lines(self, most: int = 5) -> list[str]:
-        """The most telling components in words: those with findings, then those in front; two lines each."""
+    def text(self, most: int = MOST_TOLD) -> str:
+        """The most telling components in words: those with findings first, the smallest p-value first.
+
+        Empty where features have no names and nothing is found.
+        """
         telling = [card for card in self if card.findings]
         telling.sort(key=lambda card: min(each.p for each in card.extremes))
         others = [card for card in self if not card.findings] if self.named else []
-        said = []
+        lines = []
         for card in (*telling, *others)[:most]:
-            loads = [f"{cut(each.feature, 40)} {each.r:+.2f}" for each in card.loadings[: 3 if self.named else 0]]
+            loads = ", ".join(f"{cut(each.feature, 40)} {each.r:+.2f}" for each in card.loadings[:MOST_LOADINGS])
             more = f" (and {len(card.findings) - 1} more)" if len(card.findings) > 1 else ""
-            said.append(f"{card.name}  {', '.join(loads)}".rstrip())
-            said += [f"{' ' * len(card.name)}  {finding}{more}" for finding in card.findings[:1]]
-        return said
+            found = [f"{card.findings[0]}{more}"] if card.findings else []
+            said = [*([loads] if self.named else []), *found]
+            lines += [wrapped(f"{card.name}  {'; '.join(said)}", len(card.name) + 2)]
+        left = len(telling) - most
+        lines += [f"and {left} more components with findings about extreme rows"] if left > 0 else []
+        return "\n".join(lines)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -288,11 +297,12 @@ def component_cards(
     ----------
     ica : ICA
         The fitted estimator.
-    X : array, memory map, data frame or Representation
+    X : array, memory map, data frame, Representation or AnnData
         Rows, usually those of the fit. If sources would fill more than :math:`2^{25}` cells, rows are drawn.
     obs : mapping of str to (n,) values, data frame or AnnData, optional
         Columns that describe the rows: labels, flags, numbers or dates, with missing values. Numbers with at most 32
         different values count as labels. Columns with one value, or with another one in every row, are skipped.
+        Default: the obs of AnnData.
     features : sequence of str, optional
         Names of the features; default: those of the estimator or of ``X``.
     ids : (n,) array, optional
@@ -321,7 +331,9 @@ def component_cards(
     >>> [finding for card in cards for finding in card.findings]
     ['40 of 40 highest rows: clone = B7 (2.9% of all rows)']
     """
-    data = open_rows(ica, X, reset=False)
+    key = getattr(ica, "matrix_in_", None) if is_annotated(X) else None
+    data = open_rows(ica, X, reset=False, key=key)
+    obs = X.obs if obs is None and is_annotated(X) else obs
     about = about_rows(ica, X, features) | ({} if ids is None else {"ids": ids})
     more = {"scores": scores, "comes_back": comes_back, "n_examples": n_examples, "random_state": random_state}
     return cards_of_rows(ica, data, obs, **about, **more)
@@ -329,12 +341,14 @@ def component_cards(
 
 def about_rows(ica: ICA, X: Any, given: Sequence[str] | None = None) -> dict[str, Any]:
     """The names of features and rows: features that are given, the estimator's, or those of the rows."""
-    names = given
+    names: Any = given
     for each in (getattr(ica, "feature_names_in_", None), getattr(X, "columns", None)):
         names = each if names is None else names
     if names is not None and len(names) != ica.components_.shape[1]:
         raise InputError(f"there are {len(names)} names for {ica.components_.shape[1]} features")
-    ids = X.ids if isinstance(X, Representation) else np.asarray(X.index) if hasattr(X, "iloc") else None
+    ids = X.ids if isinstance(X, Representation) else None
+    if is_annotated(X) or hasattr(X, "iloc"):
+        ids = np.asarray(X.obs_names if is_annotated(X) else X.index)
     return {"features": None if names is None else tuple(map(str, names)), "ids": ids}
 
 

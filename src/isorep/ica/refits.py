@@ -76,7 +76,7 @@ def stability(
         Group per row; rows of a group are drawn together.
     obs : mapping of str to (n,) values, data frame or AnnData, optional
         Columns that describe the rows; the cards of components are read against them, as in
-        :func:`~isorep.ica.component_cards`.
+        :func:`~isorep.ica.component_cards`. Default: the obs of AnnData.
     random_state : int, RandomState or None
         Seed of the resamples and starts.
     progress : callable, optional
@@ -100,6 +100,7 @@ def stability(
     if reference.whiten is None:
         raise InputError("stability compares whitened components, and ICA(whiten=None) has none")
     if is_annotated(X):
+        obs = X.obs if obs is None else obs
         X = as_representation(X, "AnnData")
     data = open_rows(reference, X, reset=True)
     columns = getattr(reference, "feature_names_in_", None)
@@ -381,7 +382,10 @@ class Stability(ResultRecord):
         return super().to_dict() | dict(plain(facts | more))
 
     def __str__(self) -> str:
-        return told(self.reading, self.table(), notes=self.caveats)
+        cards = () if self.cards is None else (self.cards.text(),)
+        return told(
+            self.reading, self.table(), *cards, notes=(*self.caveats, *(self.cards.notes if self.cards else ()))
+        )
 
 
 MOST_CELLS = 2**26  # drawn for one refit

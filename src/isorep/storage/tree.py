@@ -113,6 +113,21 @@ def column(tree: Tree, name: str) -> Array:
     return _element(tree, f"obs/{name}")
 
 
+def columns(tree: Tree) -> tuple[dict[str, Array], dict[str, str]]:
+    """All columns of obs but the names of the rows, None for missing entries; and those that are not read, and why."""
+    order = [str(name) for name in tree.attributes("obs").get("column-order", ())]
+    index = str(tree.attributes("obs").get(_INDEX, _INDEX))
+    found, left_out = {}, {}
+    for name in [*order, *(name for name in tree.names("obs") if name not in order)]:
+        if name in (index, "__categories") or name not in tree.names("obs"):
+            continue
+        try:
+            found[name] = _element(tree, f"obs/{name}", gaps=True)
+        except InputError as error:
+            left_out[name] = str(error)
+    return found, left_out
+
+
 def _names(tree: Tree, frame: str) -> tuple[str, ...] | None:
     """The names of a frame's rows: those of the variables; None where there is no such frame."""
     name = str(tree.attributes(frame).get(_INDEX, _INDEX))
@@ -128,35 +143,43 @@ def _index(tree: Tree) -> Array:
     return as_ids(_element(tree, f"obs/{name}"))
 
 
-def _element(tree: Tree, path: str) -> Array:
-    """One column: a plain array, a categorical, or one of pandas' nullable arrays."""
+def _element(tree: Tree, path: str, *, gaps: bool = False) -> Array:
+    """One column: a plain array, a categorical, or one of pandas' nullable arrays; ``gaps`` may be in it, as None."""
     if tree.shape(path) is not None:
         group, _, name = path.rpartition("/")
         if name not in tree.names(f"{group}/__categories"):
             return tree.vector(path)
-        return _decoded(tree.vector(path), tree.vector(f"{group}/__categories/{name}"), path)  # anndata 0.7
+        categories = tree.vector(f"{group}/__categories/{name}")  # anndata 0.7
+        return _decoded(tree.vector(path), categories, path, gaps)
     parts = tree.names(path)
     if "codes" in parts and "categories" in parts:
-        return _decoded(tree.vector(f"{path}/codes"), tree.vector(f"{path}/categories"), path)
+        return _decoded(tree.vector(f"{path}/codes"), tree.vector(f"{path}/categories"), path, gaps)
     if "values" in parts:
-        if "mask" in parts:
-            _refuse_missing(int(np.count_nonzero(tree.vector(f"{path}/mask"))), path)
-        return tree.vector(f"{path}/values")
+        values = tree.vector(f"{path}/values")
+        missing = tree.vector(f"{path}/mask") if "mask" in parts else np.zeros(len(values), bool)
+        return _with_gaps(values, missing.astype(bool), path, gaps)
     kind = tree.attributes(path).get("encoding-type", "unknown")
     raise InputError(f"{path} is stored as {kind}, which is not read")
 
 
-def _decoded(codes: Array, categories: Array, path: str) -> Array:
-    _refuse_missing(int(np.count_nonzero(codes < 0)), path)
+def _decoded(codes: Array, categories: Array, path: str, gaps: bool) -> Array:
     if len(codes) and codes.max() >= len(categories):
         raise InputError(f"{path} has a code {codes.max()} and only {len(categories)} categories")
-    decoded: Array = categories[codes]
-    return decoded
+    if not len(categories):
+        categories = np.array([None], dtype=object)  # every code is that of a missing entry
+    return _with_gaps(categories[np.maximum(codes, 0)], codes < 0, path, gaps)
 
 
-def _refuse_missing(count: int, path: str) -> None:
-    if count:
+def _with_gaps(values: Array, missing: Array, path: str, gaps: bool) -> Array:
+    """Values as they are; missing ones are None where gaps are allowed."""
+    count = int(np.count_nonzero(missing))
+    if not count:
+        return values
+    if not gaps:
         raise InputError(f"column {path.rpartition('/')[2]!r} has {count} missing entries")
+    filled = values.astype(object)
+    filled[missing] = None
+    return filled
 
 
 class Tree(ABC):
