@@ -36,7 +36,9 @@ def command(
     batch: Annotated[
         str, Option(metavar="COLUMNS", help="Column to hold out by, such as plate; several comma-separated.")
     ],
-    key: Annotated[str | None, Option(metavar=NAME, help="The obsm entry (or X), array or column prefix.")] = None,
+    key: Annotated[
+        str | None, Option(metavar=NAME, help="X, an obsm entry, layers/NAME, array or column prefix.")
+    ] = None,
     control: Annotated[
         str | None, Option(metavar="LABELS", help="Labels of controls, comma-separated; default: found by name.")
     ] = None,
@@ -70,6 +72,9 @@ def command(
         float, Option(metavar=X, help="Share explained by batches above which a component is dropped.")
     ] = 0.1,
     restarts: Annotated[int, Option(metavar=N, help="Number of refits to test reproducibility with.")] = 5,
+    keep_metadata: Annotated[
+        bool, Option("--keep-metadata", help="Use columns that look like metadata: counts, positions, row numbers.")
+    ] = False,
     output: Annotated[
         Path | None, Option("--output", "-o", metavar=FILE, help="Write a copy of the h5ad file with components.")
     ] = None,
@@ -111,6 +116,7 @@ def command(
             batch_limit=batch_limit,
             n_restarts=restarts,
             random_state=seed,
+            keep_metadata=keep_metadata,
             progress=progress,
         )
     if output is not None:

@@ -11,29 +11,21 @@ from ..errors import InputError
 from ..ica import ICA, Whitening
 from ..ica.whitening import columns_left_out, quietly
 from ..rows import Progress, no_progress
-from ..settings import check_choice, check_counts, check_seed
+from ..settings import check_choice, check_counts, check_seed, one_name
 from .classifiers import require_classifiers
 from .components import Component, final_components
+from .controls import control_values
 from .evaluation import FILTERED, Evaluation, Plan, conditions_of, evaluate, filtered, paired_tests
-from .inputs import (
-    SPLITS,
-    TESTS,
-    Inputs,
-    Request,
-    control_values,
-    make_tasks,
-    open_inputs,
-    open_rows,
-    refuse_confounded,
-)
+from .inputs import SPLITS, TESTS, Inputs, Request, make_tasks
+from .reading import open_inputs, open_rows
 from .result import CHANCE, LEVEL, Data, Deconfounding, PairedTest, judge
 from .transforms import TRANSDUCTIVE, WHITE, condition_name, dimensions, named
 
 
 def deconfound(
     embedding: Any,
-    label: Any,
-    batch: Any,
+    label: Any = None,
+    batch: Any = None,
     *,
     key: str | None = None,
     control: Any = None,
@@ -53,6 +45,10 @@ def deconfound(
     n_examples: int = 5,
     test: str = "sign_flip",
     random_state: int = 0,
+    keep_metadata: bool = False,
+    label_key: Any = None,
+    batch_key: Any = None,
+    use_rep: str | None = None,
     progress: Progress | None = None,
 ) -> Deconfounding:
     r"""Test whether ICA of an embedding separates biology from batch, so that classifiers transfer to held-out batches.
@@ -69,15 +65,17 @@ def deconfound(
         Rows such as wells, images or cells. Standardise features in different units first: whitening keeps the axes of
         largest variance, and columns below 1e-4 of the median column's spread are left out.
     label : str or (n,) labels
-        Column of the embedding's table or obs, or the labels themselves: booleans, numbers, text or categories.
+        Column of the embedding's table or obs, or the labels themselves: booleans, numbers, text or categories. Rows
+        without a label or batch are left out, and a note counts them.
     batch : str, (n,) labels, list of str, or dict of names to labels
         Batches to hold out, such as plates. Of several columns the first is held out; components are tested against
         all.
     key : str, optional
-        The obsm entry of AnnData (or ``X``), or the part of a file, as for :func:`isorep.read`.
+        The matrix of AnnData (``X``, an obsm entry, ``layers/NAME``), or the part of a file, as for
+        :func:`isorep.read`. Default: X, or the only entry of obsm where there is no X.
     control : value or sequence of values, optional
-        Labels of controls. Default: False, 0, or the one value that looks like one (``DMSO``, ``control``, ``negcon``,
-        ``non-targeting`` and similar).
+        Labels of controls. Default: False, 0, or the values that look like controls of one kind (``DMSO``,
+        ``0.1% DMSO``, ``negcon``, ``non-targeting`` and similar).
     each : bool
         Compare each other value with the controls separately. Default: all together.
     guides : str or (n,) labels, optional
@@ -114,6 +112,11 @@ def deconfound(
         Test of paired differences between conditions; p-values are corrected by Holm's method.
     random_state : int
         Seed of folds, rotations, classifiers and samples.
+    keep_metadata : bool
+        Use columns that look like metadata: counts of cells, positions, numbers of objects, images and rows, and
+        columns with one value per batch or label. Default: leave them out; a note names them.
+    label_key, batch_key, use_rep : optional
+        Other names for ``label``, ``batch`` and ``key``, as scanpy calls them.
     progress : callable, optional
         Called with the name of the stage, the number of steps done and the total.
 
@@ -141,6 +144,8 @@ def deconfound(
     >>> result.mean("auroc", "pca_ica").value > 0.8
     True
     """
+    label, batch = one_name(label, label_key, "label", "label_key"), one_name(batch, batch_key, "batch", "batch_key")
+    key = one_name(key, use_rep, "key", "use_rep")
     given = dict(transformers or {})
     names = named(conditions, given)
     chosen, shares = require_classifiers(classifiers), _checked_shares(top)
@@ -155,8 +160,8 @@ def deconfound(
     if fit_on is None:
         raise InputError("fit_on is None; it takes train, all, or rows to fit on")
     tell = progress or no_progress
-    inputs = open_inputs(embedding, label, batch, guides, key)
-    refuse_confounded(inputs)
+    at_once = {"control": control, "folds": folds if split == "folds" else None, "keep_metadata": bool(keep_metadata)}
+    inputs = open_inputs(embedding, label, batch, guides, key, **at_once)
     controls = control_values(inputs.label, control)
     tasks = make_tasks(inputs, controls, each)
     inside = isinstance(fit_on, str) and fit_on in ("train", "all")
@@ -165,7 +170,7 @@ def deconfound(
         names=names,
         transformers=given,
         fit_on=fit_on if inside else "other rows",
-        elsewhere=None if inside else open_rows(fit_on, inputs.values.shape[1]),
+        elsewhere=None if inside else open_rows(fit_on, inputs),
         n_components=n_components,
         split=split,
         folds=folds,
@@ -205,6 +210,7 @@ def deconfound(
             "control": list(controls),
             "guides": None if inputs.guides is None else inputs.guides.title,
             "conditions": names,
+            "keep_metadata": bool(keep_metadata),
             "transformers": {name: str(transformer) for name, transformer in given.items()},
         },
         model=model,
@@ -225,6 +231,7 @@ def _data(inputs: Inputs, controls: tuple[str, ...]) -> Data:
         batch=tuple(column.title for column in inputs.batches),
         batches=inputs.batch.count,
         control_only=inputs.batch.count - len(np.unique(inputs.batch.codes[positive])),
+        features=inputs.used_features,
     )
 
 

@@ -41,10 +41,10 @@ class ICA(AffineTransformer):
     non-negative skewness. Where these differ by rounding alone (1e-5), the largest entry of ``mixing_`` decides: the
     component whose entry comes first is first, and the entry is positive.
 
-    Input can be an array, memory map, representation, AnnData or Dask array. Rows are read in blocks. Whitened rows are kept in
-    memory if they are small relative to the machine's, otherwise in a scratch file (``TMPDIR``); those of a Dask array
-    stay on the workers. Whitening is computed in float64 for every dtype; sweeps run in the data's own precision, with
-    float64 totals.
+    Input can be an array, memory map, representation, AnnData or Dask array. Rows are read in blocks. Whitened rows are
+    kept in memory if they are small relative to the machine's, otherwise in a scratch file (``TMPDIR``); those of a
+    Dask array stay on the workers. Whitening is computed in float64 for every dtype; sweeps run in the data's own
+    precision, with float64 totals.
 
     Parameters
     ----------

@@ -24,15 +24,17 @@ from .scratch import MEMORY_LIMIT
 
 _BRIDGE = 2**16
 
+GAPS = True  # columns may have missing entries
+
 
 def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
     """Open one dataset, and read the dataset of row ids where there is one."""
     return tree.load_tree(HDF5Tree(path), key, ids)
 
 
-def column(path: Path, name: str) -> Array:
+def column(path: Path, name: str, missing: bool = False) -> Array:
     """A one-dimensional dataset, or a column of an AnnData object."""
-    return tree.column_of_tree(HDF5Tree(path), name)
+    return tree.column_of_tree(HDF5Tree(path), name, missing)
 
 
 def columns(path: Path) -> tuple[dict[str, Array], dict[str, str]]:

@@ -24,6 +24,8 @@ _BATCH_CELLS = 2**21
 _LABELS_BATCH = 2**16
 _LONGEST_LIST = 2**20
 
+GAPS = True  # columns may have missing entries
+
 
 def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
     """Read the representation's columns, and the column of row ids where there is one."""
@@ -109,10 +111,10 @@ def row_ids(path: Path, names: Sequence[str]) -> Array | None:
     return _joined([_labels(path, name) for name in names])
 
 
-def column(path: Path, name: str) -> Array:
-    """One column of labels."""
+def column(path: Path, name: str, missing: bool = False) -> Array:
+    """One column of labels; ``missing`` allows gaps, as empty text."""
     require_column(name, _open(path).schema_arrow.names)
-    return _labels(path, name)
+    return _labels(path, name, missing)
 
 
 def save(path: Path, rows: RowStream, key: str | None) -> None:
@@ -326,7 +328,7 @@ def _list_blocks(
         yield flat.reshape(len(cells), width)
 
 
-def _labels(path: Path, name: str) -> Array:
+def _labels(path: Path, name: str, missing: bool = False) -> Array:
     """A column of ids or groups as numpy integers or text; repeated text is held once."""
     from pyarrow import types
 
@@ -335,11 +337,16 @@ def _labels(path: Path, name: str) -> Array:
     rows = 0
     for batch in _open(path, read_dictionary=[name]).iter_batches(batch_size=_LABELS_BATCH, columns=[name]):
         cells = batch.column(0)
-        if cells.null_count:
+        if cells.null_count and not missing:
             raise InputError(f"column {name!r} has {cells.null_count} missing entries from row {rows} on")
         rows += len(cells)
         require_plausible(16 * rows, stored, f"column {name!r}")
-        if types.is_integer(cells.type):
+        if cells.null_count or (parts and not isinstance(parts[0], np.ndarray)):
+            if types.is_dictionary(cells.type):
+                cells = cells.cast(cells.type.value_type)
+            parts = [list(part) for part in parts]
+            parts.append(["" if cell is None else cell for cell in cells.to_pylist()])
+        elif types.is_integer(cells.type):
             parts.append(cells.to_numpy(zero_copy_only=False))
         elif types.is_dictionary(cells.type):
             words = cells.dictionary.to_pylist()

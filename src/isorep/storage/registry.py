@@ -28,6 +28,8 @@ _FAMILIES = {
     ".csv.gz": "text",
     ".tsv": "text",
     ".tsv.gz": "text",
+    ".gct": "gct",
+    ".gct.gz": "gct",
     ".parquet": "parquet",
     ".pq": "parquet",
     ".h5": "hdf5",
@@ -139,8 +141,8 @@ def read(
     ----------
     path : str, Path or AnnData
         A ``.npy``, ``.npz``, ``.safetensors``, ``.pt``, ``.csv``, ``.tsv``, ``.gct`` (also ``.gz``), ``.parquet``,
-        ``.h5``, ``.h5ad`` or ``.zarr`` file, or a folder of such files with consecutive rows. ``file::key`` names the key as
-        well. Also the URL of a parquet file, an npy array or a zarr store, or of a folder of them, that fsspec can open
+        ``.h5``, ``.h5ad`` or ``.zarr`` file, or a folder of such files with consecutive rows. ``file::key`` names the
+        key as well. Also the URL of a parquet file, an npy array or a zarr store, or of a folder of them, that fsspec can open
         (``s3://``, ``gs://``, ``memory://``, ``file://``).
     key : str, optional
         Part of the file: the array of an npz, HDF5 or zarr file, the tensor of a safetensors or torch file, the matrix
@@ -198,25 +200,32 @@ def _read_object(data: Any, key: str | None, ids: str | None, name: str | None) 
     return replace(representation, ids=np.asarray(data.obs[ids]))
 
 
-def column(path: str | Path, name: str) -> Array:
-    """One named column (table, AnnData) or one-dimensional array (the other formats) of a file: groups, labels, ids."""
+def column(path: str | Path, name: str, *, missing: bool = False) -> Array:
+    """One named column (table, AnnData) or one-dimensional array (the other formats) of a file: groups, labels, ids.
+
+    Missing entries are refused, or with ``missing`` given as empty text.
+    """
     path, _ = split_key(path, None)
     module = reader(path)
     if not hasattr(module, "column"):
         raise InputError(f"{path.name} holds values only, so it has no column {name!r}")
-    entries: Array = guarded(path, module.column, path, name)
+    gaps = missing and getattr(module, "GAPS", False)
+    entries: Array = guarded(path, *((module.column, path, name, True) if gaps else (module.column, path, name)))
     return entries
 
 
-def labels(where: str, source: str | Path) -> Array:
-    """Labels of rows from a column of the source, from ``file::column``, or from an npy file of one dimension."""
+def labels(where: str, source: str | Path, *, missing: bool = False) -> Array:
+    """Labels of rows from a column of the source, from ``file::column``, or from an npy file of one dimension.
+
+    Missing entries are refused, or with ``missing`` given as empty text.
+    """
     path, name = split_key(where, None)
     if name is not None:
-        return column(path, name)
+        return column(path, name, missing=missing)
     if not path.exists():
         if any(where.lower().endswith(suffix) for suffix in _FAMILIES):
             raise MissingFileError(f"{where} does not exist")
-        return column(source, where)
+        return column(source, where, missing=missing)
     module = reader(path)
     if not hasattr(module, "vector"):
         raise InputError(f"{path.name} may hold several columns: name one as {path.name}::COLUMN")

@@ -50,6 +50,8 @@ _SAMPLE_CHARACTERS = 2**25
 _NOTHING = "nothing after the last delimiter"
 _LONGEST_WHOLE = 400  # digits beyond which a whole number is infinite in float64
 
+GAPS = True  # columns may have empty cells
+
 
 def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
     """Parse the numeric columns, and the column of row ids where there is one."""
@@ -72,12 +74,12 @@ def load_columns(
         return _load(path, key, ids, besides, _kinds(path, doubt.names))
 
 
-def column(path: Path, name: str) -> Array:
-    """One column, as integers where every entry is one, otherwise as text."""
+def column(path: Path, name: str, missing: bool = False) -> Array:
+    """One column, as integers where every entry is one, otherwise as text; ``missing`` allows empty cells."""
     with _open(path) as table:
         require_column(name, table.names)
         index = table.names.index(name)
-        labels = _Labels(path.stat().st_size, name)
+        labels = _Labels(path.stat().st_size, name, missing)
         for _, row in table.rows:
             labels.append(row[index])
         return labels.array()
@@ -465,14 +467,14 @@ def all_whole(cells: list[str]) -> bool:
 class _Labels:
     """A column of text that grows row by row, as long as that is plausible for the file."""
 
-    def __init__(self, stored_bytes: int, name: str) -> None:
+    def __init__(self, stored_bytes: int, name: str, gaps: bool = False) -> None:
         self._stored_bytes = stored_bytes
-        self._name = name
+        self._name, self._gaps = name, gaps
         self._cells: list[str] = []
         self._longest = 0
 
     def append(self, cell: str) -> None:
-        if not cell.strip():
+        if not cell.strip() and not self._gaps:
             raise InputError(f"column {self._name!r} is empty in row {len(self._cells)}")
         self._cells.append(cell)
         self._longest = max(self._longest, len(cell))

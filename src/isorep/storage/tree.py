@@ -79,7 +79,7 @@ def _dense(tree: Tree, path: str, *, by_rows: bool) -> Array:
         raise InputError(f"{path} is sparse, and its parts do not fit the shape {shape}")
     ends = ends.astype(np.int64)
     rising = ends[0] == 0 and ends[-1] == len(places) and bool(np.all(np.diff(ends) >= 0))
-    if not rising or (len(places) and not (0 <= places.min() and places.max() < width)):
+    if not rising or (len(places) and not (places.min() >= 0 and places.max() < width)):
         raise InputError(f"{path} is sparse, and its indices lie outside of the shape {shape}")
     from scipy.sparse import csc_array, csr_array
 
@@ -102,19 +102,19 @@ def _frame(tree: Tree, path: str) -> tuple[Array, tuple[str, ...]]:
     return np.stack(columns, axis=1), tuple(names)
 
 
-def column(tree: Tree, name: str) -> Array:
-    """A column of obs; ``obs_names`` gives the names of the rows."""
+def column(tree: Tree, name: str, missing: bool = False) -> Array:
+    """A column of obs; ``obs_names`` gives the names of the rows, ``missing`` allows gaps, as empty text."""
     columns = tree.names("obs")
     if name == "obs_names":
         return _index(tree)
     if name not in columns or name == "__categories":
         shown = [other for other in columns if other != "__categories"]
         raise InputError(f"there is no column {name!r} in obs; there are {', '.join(shown[:12]) or 'none'}")
-    return _element(tree, f"obs/{name}")
+    return _element(tree, f"obs/{name}", missing)
 
 
 def columns(tree: Tree) -> tuple[dict[str, Array], dict[str, str]]:
-    """All columns of obs but the names of the rows, None for missing entries; and those that are not read, and why."""
+    """All columns of obs but the names of the rows, with missing entries; and those that are not read, and why."""
     order = [str(name) for name in tree.attributes("obs").get("column-order", ())]
     index = str(tree.attributes("obs").get(_INDEX, _INDEX))
     found, left_out = {}, {}
@@ -122,7 +122,9 @@ def columns(tree: Tree) -> tuple[dict[str, Array], dict[str, str]]:
         if name in (index, "__categories") or name not in tree.names("obs"):
             continue
         try:
-            found[name] = _element(tree, f"obs/{name}", gaps=True)
+            held = _element(tree, f"obs/{name}", missing=True)
+            whole = tree.attributes(f"obs/{name}").get("encoding-type") == "nullable-integer" and held.dtype.kind == "U"
+            found[name] = np.array([float(cell or "nan") for cell in held.tolist()]) if whole else held
         except InputError as error:
             left_out[name] = str(error)
     return found, left_out
@@ -143,43 +145,47 @@ def _index(tree: Tree) -> Array:
     return as_ids(_element(tree, f"obs/{name}"))
 
 
-def _element(tree: Tree, path: str, *, gaps: bool = False) -> Array:
-    """One column: a plain array, a categorical, or one of pandas' nullable arrays; ``gaps`` may be in it, as None."""
+def _element(tree: Tree, path: str, missing: bool = False) -> Array:
+    """One column: a plain array, a categorical, or one of pandas' nullable arrays."""
     if tree.shape(path) is not None:
         group, _, name = path.rpartition("/")
         if name not in tree.names(f"{group}/__categories"):
             return tree.vector(path)
-        categories = tree.vector(f"{group}/__categories/{name}")  # anndata 0.7
-        return _decoded(tree.vector(path), categories, path, gaps)
+        return _decoded(tree.vector(path), tree.vector(f"{group}/__categories/{name}"), path, missing)  # anndata 0.7
     parts = tree.names(path)
     if "codes" in parts and "categories" in parts:
-        return _decoded(tree.vector(f"{path}/codes"), tree.vector(f"{path}/categories"), path, gaps)
+        return _decoded(tree.vector(f"{path}/codes"), tree.vector(f"{path}/categories"), path, missing)
     if "values" in parts:
         values = tree.vector(f"{path}/values")
-        missing = tree.vector(f"{path}/mask") if "mask" in parts else np.zeros(len(values), bool)
-        return _with_gaps(values, missing.astype(bool), path, gaps)
+        gaps = tree.vector(f"{path}/mask").astype(bool) if "mask" in parts else np.zeros(len(values), dtype=bool)
+        return _with_gaps(values, gaps, path, missing)
     kind = tree.attributes(path).get("encoding-type", "unknown")
     raise InputError(f"{path} is stored as {kind}, which is not read")
 
 
-def _decoded(codes: Array, categories: Array, path: str, gaps: bool) -> Array:
+def _decoded(codes: Array, categories: Array, path: str, missing: bool) -> Array:
+    gaps = codes < 0
     if len(codes) and codes.max() >= len(categories):
         raise InputError(f"{path} has a code {codes.max()} and only {len(categories)} categories")
-    if not len(categories):
-        categories = np.array([None], dtype=object)  # every code is that of a missing entry
-    return _with_gaps(categories[np.maximum(codes, 0)], codes < 0, path, gaps)
+    return _with_gaps(
+        categories[np.where(gaps, 0, codes)] if len(categories) else codes.astype(str), gaps, path, missing
+    )
 
 
-def _with_gaps(values: Array, missing: Array, path: str, gaps: bool) -> Array:
-    """Values as they are; missing ones are None where gaps are allowed."""
-    count = int(np.count_nonzero(missing))
-    if not count:
+def _with_gaps(values: Array, gaps: Array, path: str, missing: bool) -> Array:
+    """Entries without gaps; with them as text, of which missing entries are empty."""
+    if not gaps.any():
         return values
-    if not gaps:
+    if not missing:
+        _refuse_missing(int(np.count_nonzero(gaps)), path)
+    if gaps.shape != values.shape:
+        raise InputError(f"{path} has {len(values)} entries and marks {len(gaps)} of them")
+    return np.where(gaps, "", values.astype(str))
+
+
+def _refuse_missing(count: int, path: str) -> None:
+    if count:
         raise InputError(f"column {path.rpartition('/')[2]!r} has {count} missing entries")
-    filled = values.astype(object)
-    filled[missing] = None
-    return filled
 
 
 class Tree(ABC):
@@ -268,10 +274,10 @@ def load_tree(tree: Tree, key: str | None, ids: str | None) -> Contents:
     return Contents(values, column_of_tree(tree, ids), left_out)
 
 
-def column_of_tree(tree: Tree, name: str) -> Array:
+def column_of_tree(tree: Tree, name: str, missing: bool = False) -> Array:
     """A one-dimensional array of a tree."""
     if is_annotated(tree):
-        return column(tree, name)
+        return column(tree, name, missing)
     shape = tree.shape(name)
     if shape is None:
         raise InputError(f"there is no array {name!r}; there are {', '.join(tree.names('')[:12]) or 'none'}")

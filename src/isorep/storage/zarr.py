@@ -26,6 +26,8 @@ _CHUNK_BYTES = 2**22
 _CHUNK_LABELS = 2**16
 _MOST_METADATA = 2**26
 
+GAPS = True  # columns may have missing entries
+
 
 def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
     """Open the array, or one array of the group, and read the array of row ids where there is one."""
@@ -38,12 +40,12 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
     return Contents(tree.matrix(""))
 
 
-def column(path: Path, name: str) -> Array:
+def column(path: Path, name: str, missing: bool = False) -> Array:
     """A one-dimensional array of a group, or a column of an AnnData object."""
     tree = ZarrTree(path)
     if tree.shape("") is not None:
         raise InputError(f"it is one zarr array, so it has no column {name!r}")
-    return hierarchy.column_of_tree(tree, name)
+    return hierarchy.column_of_tree(tree, name, missing)
 
 
 def columns(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
