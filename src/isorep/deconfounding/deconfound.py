@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..ica import ICA, Whitening
+from ..ica import ICA, Cards, Whitening
 from ..ica.whitening import columns_left_out, quietly
 from ..rows import Progress, no_progress
 from ..settings import check_choice, check_counts, check_seed, one_name
@@ -187,12 +187,13 @@ def deconfound(
     evaluation = evaluate(inputs, plan, asked, tell)
     tests, summaries = paired_tests(evaluation, plan, asked), conditions_of(evaluation, asked)
     model: ICA | None = None
-    components: tuple[Component, ...] = ()
+    cards: Cards | None = None
     if "pca_ica" in names:
         tell("components", 0, 1)
         with evaluation.timed("components"):
-            model, components = final_components(inputs, asked)
+            model, cards = final_components(inputs, asked)
         tell("components", 1, 1)
+    components: tuple[Any, ...] = () if cards is None else cards.items
     echoed = {name: value for name, value in vars(asked).items() if name not in ("names", "elsewhere")}
     return Deconfounding(
         conditions=summaries,
@@ -214,6 +215,7 @@ def deconfound(
             "transformers": {name: str(transformer) for name, transformer in given.items()},
         },
         model=model,
+        cards=cards,
         place=inputs.place,
         seconds=evaluation.seconds,
     )

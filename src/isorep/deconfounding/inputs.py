@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
@@ -50,11 +50,19 @@ class Inputs:
     kept: Array  # a mask of the data's columns: those that look like metadata are left out
     means: Array  # of all columns of the data
     features: tuple[str, ...] | None  # the names of all columns of the data
+    obs: Mapping[str, Any] = field(default_factory=dict)  # other columns that describe these rows
 
     @property
     def batch(self) -> Column:
         """The batches that are held out."""
         return self.batches[0]
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Label, batches and guides as text, and the other columns that describe the rows."""
+        columns = (self.label, *self.batches, *((self.guides,) if self.guides else ()))
+        mine = {each.title: np.array([*each.names, ""])[each.codes] for each in columns}
+        return mine | {name: values for name, values in self.obs.items() if name not in mine}
 
     @property
     def used_features(self) -> tuple[str, ...] | None:

@@ -6,11 +6,13 @@ from dataclasses import astuple
 from functools import partial
 from typing import Any
 
+from ..ica.cards import Example
+from ..ica.cards_page import card_section
 from ..report.document import Answer, Cell, Column, Definitions, Figure, Forms, Page, Prose, Section, Table
 from ..report.figures import IntervalRow, Intervals, Key, Line, Lines
 from ..report.page import page_of, size
 from ..report.read import MISSING, compact, count, fixed, p_value
-from .components import Component, Example
+from .components import Component
 from .result import CHANCE, LEVEL, Deconfounding, Mean
 from .transforms import condition_name
 
@@ -64,7 +66,15 @@ def page(result: Deconfounding) -> Page:
             answer,
         ),
         _tiles(result),
-        (_conditions(result), _tests(result), _tasks(result), _components(result), _filter(result), _mixing(result)),
+        (
+            _conditions(result),
+            _tests(result),
+            _tasks(result),
+            _cards(result),
+            _components(result),
+            _filter(result),
+            _mixing(result),
+        ),
         data=f"{name} {size(result.data.rows, result.data.columns)}, {count(result.data.batches)} batches",
     )
 
@@ -183,6 +193,15 @@ def _components(result: Deconfounding) -> Section | None:
     return Section("components", "Components", (Prose((COMPONENTS,)), figure, _component_table(every)))
 
 
+def _cards(result: Deconfounding) -> Section | None:
+    """What each component is, label and batches first."""
+    if result.cards is None:
+        return None
+    known, driven = result.cards.columns, [each.batch_driven for each in result.components]
+    first = [name for name in (result.data.label, *result.data.batch) if name in known]
+    return card_section(result.cards, first=first, badges=lambda card: ("batch-driven",) * driven[card.number])
+
+
 def _component_table(every: tuple[Component, ...]) -> Table:
     batches = list(every[0].batch_r2)
     numbers = ["component", "label R²", "label information"]
@@ -192,7 +211,7 @@ def _component_table(every: tuple[Component, ...]) -> Table:
     for each in every:
         values = [each.label_r2, each.label_information]
         values += [value for batch in batches for value in (each.batch_r2[batch], each.batch_information[batch])]
-        remarks = ["batch-driven"] * each.batch_driven + ["near-Gaussian"] * each.gaussian
+        remarks = ["batch-driven"] * each.batch_driven + ["near-Gaussian"] * bool(each.gaussian)
         recurs = {True: "yes", False: "no", None: MISSING}[each.recurs]
         texts = (recurs, ", ".join(remarks), _examples(each.highest), _examples(each.lowest))
         cells = (Cell(count(each.number), each.number), *map(_number, values), _number(each.recurrence, 3))

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..annotated import entries_of, is_annotated
 from ..errors import InputError
+from ..ica.associations import named_columns, obs_of_file
 from ..representation import (
     Array,
     Matrix,
@@ -106,7 +107,20 @@ def open_inputs(
     if len(data) != len(keep):
         title, shape = columns[0].title, f"({len(keep)},)"
         raise InputError(f"{title} has shape {shape} where one label per row is needed: ({len(data)},)")
-    return _with_values(data, place, described, np.flatnonzero(keep), notes, keep_metadata)
+    rows = np.flatnonzero(keep)
+    obs, unread = _obs(embedding, data)
+    inputs = _with_values(data, place, described, rows, [*notes, *unread], keep_metadata)
+    return replace(inputs, obs={title: np.asarray(values)[rows] for title, values in obs.items()})
+
+
+def _obs(embedding: Any, data: Representation) -> tuple[dict[str, Any], list[str]]:
+    """Every column that describes the rows: those of obs, or of the table besides the features."""
+    if isinstance(embedding, str | Path):
+        return obs_of_file(embedding, data)
+    if not is_annotated(embedding) and not hasattr(embedding, "iloc"):
+        return {}, []
+    features = () if is_annotated(embedding) else data.columns or tuple(map(str, range(data.shape[1])))
+    return {name: held for name, held in named_columns(embedding).items() if name not in features}, []
 
 
 def _with_values(

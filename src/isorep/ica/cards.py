@@ -409,6 +409,7 @@ def make_cards(
     loadings: Array | None = None,
     features: tuple[str, ...] | None = None,
     ids: Any = None,
+    numbers: Array | None = None,
     gaussian: Array | None = None,
     scores: Array | None = None,
     comes_back: Array | None = None,
@@ -417,7 +418,7 @@ def make_cards(
 ) -> Cards:
     """Cards of sources that are at hand, one column per component; the arguments are those of component_cards.
 
-    ``sources`` are those of ``rows``; ``obs`` and ``ids`` are of all rows.
+    ``sources`` are those of ``rows``; ``obs``, ``ids`` and the ``numbers`` that examples are given are of all rows.
     """
     check_counts(n_examples=(n_examples, 0))
     n, k = sources.shape
@@ -435,7 +436,7 @@ def make_cards(
     for index in range(k):
         values = np.asarray(sources[:, index], np.float64)
         mine = np.zeros(0) if loadings is None else loadings[:, index]
-        examples = (_examples(part[:n_examples], values, rows, ids) for part in ends[index])
+        examples = (_examples(part[:n_examples], values, rows, ids, numbers) for part in ends[index])
         skewness, kurtosis = _shape(values)
         items.append(
             Card(
@@ -518,11 +519,12 @@ def _strongest(loadings: Array, names: tuple[str, ...]) -> tuple[Loading, ...]:
     return tuple(Loading(names[place], float(loadings[place])) for place in order.tolist())
 
 
-def _examples(places: Array, values: Array, rows: Array | None, ids: Any) -> tuple[Example, ...]:
-    every = [int(place if rows is None else rows[place]) for place in places]
+def _examples(places: Array, values: Array, rows: Array | None, ids: Any, numbers: Array | None) -> tuple[Example, ...]:
+    every = places if rows is None else rows[places]
+    called = every if numbers is None else numbers[every]
     return tuple(
-        Example(row, None if ids is None else str(ids[row]), float(values[place]))
-        for row, place in zip(every, places, strict=True)
+        Example(int(number), None if ids is None else str(ids[row]), float(values[place]))
+        for number, row, place in zip(called, every, places, strict=True)
     )
 
 

@@ -47,6 +47,7 @@ def stability(
     ica: ICA | None = None,
     groups: Any = None,
     obs: Any = None,
+    cards: bool = True,
     random_state: Any = 0,
     progress: Progress | None = None,
 ) -> Stability:
@@ -77,6 +78,8 @@ def stability(
     obs : mapping of str to (n,) values, data frame or AnnData, optional
         Columns that describe the rows; the cards of components are read against them, as in
         :func:`~isorep.ica.component_cards`. Default: the obs of AnnData.
+    cards : bool
+        Make the cards of components; default: yes.
     random_state : int, RandomState or None
         Seed of the resamples and starts.
     progress : callable, optional
@@ -130,8 +133,9 @@ def stability(
     result = _described(data, reference, fits, asked)
     if columns is not None:
         reference.feature_names_in_ = columns
-    about = about_rows(reference, X) | {"scores": result.scores, "comes_back": result.comes_back}
-    result = replace(result, cards=cards_of_rows(reference, data, obs, **about))
+    if cards:
+        about = about_rows(reference, X) | {"scores": result.scores, "comes_back": result.comes_back}
+        result = replace(result, cards=cards_of_rows(reference, data, obs, **about))
     if not isinstance(X, Representation):
         return result
     return replace(result, name=X.name or "X", notes=tuple(reading_notes(X)))
