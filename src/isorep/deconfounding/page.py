@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ..ica.cards import Example
-from ..ica.cards_page import card_section
+from ..ica.cards_page import card_parts, with_cards
 from ..report.document import Answer, Cell, Column, Definitions, Figure, Forms, Page, Prose, Section, Table
 from ..report.figures import IntervalRow, Intervals, Key, Line, Lines
 from ..report.page import page_of, size
@@ -66,15 +66,7 @@ def page(result: Deconfounding) -> Page:
             answer,
         ),
         _tiles(result),
-        (
-            _conditions(result),
-            _tests(result),
-            _tasks(result),
-            _cards(result),
-            _components(result),
-            _filter(result),
-            _mixing(result),
-        ),
+        (_conditions(result), _tests(result), _tasks(result), _components(result), _filter(result), _mixing(result)),
         data=f"{name} {size(result.data.rows, result.data.columns)}, {count(result.data.batches)} batches",
     )
 
@@ -190,16 +182,13 @@ def _components(result: Deconfounding) -> Section | None:
         f"{len(every)} components, of which {len(clouds[1].points)} are batch-driven.",
         Lines(shown, axes, 340, y_range=reach),
     )
-    return Section("components", "Components", (Prose((COMPONENTS,)), figure, _component_table(every)))
-
-
-def _cards(result: Deconfounding) -> Section | None:
-    """What each component is, label and batches first."""
-    if result.cards is None:
-        return None
-    known, driven = result.cards.columns, [each.batch_driven for each in result.components]
-    first = [name for name in (result.data.label, *result.data.batch) if name in known]
-    return card_section(result.cards, first=first, badges=lambda card: ("batch-driven",) * driven[card.number])
+    table, cards = _component_table(every), result.cards
+    if cards is None:
+        return Section("components", "Components", (Prose((COMPONENTS,)), figure, table))
+    first = (result.data.label, *result.data.batch)
+    grid = card_parts(cards, first=first, badges=lambda card: ("batch-driven",) * every[card.number].batch_driven)
+    whole = with_cards(table, cards, skip=first)
+    return Section("components", "Components", (Prose((COMPONENTS,)), figure, *grid, whole))
 
 
 def _component_table(every: tuple[Component, ...]) -> Table:

@@ -30,7 +30,7 @@ LEVEL = 0.05
 FEWEST = 5
 """Rows that a value must have to be tested."""
 FEW_VALUES = 32
-"""Different numbers up to which a column of numbers is one of labels, such as plates 1 to 10."""
+"""Different numbers up to which a column of numbers is one of labels, such as plates 1 to 10; fewer for few rows."""
 BINS = 10
 ENDS = ("highest", "lowest")
 MISSING = ("nan", "<NA>", "NaT", "None", "")
@@ -248,7 +248,7 @@ def _row_column(title: str, array: Array) -> RowColumn | str:
     if numbers is not None:
         filled = np.isfinite(numbers)
         distinct = np.unique(numbers[filled])
-        if len(distinct) > FEW_VALUES:
+        if len(distinct) > min(FEW_VALUES, max(filled.sum() // FEWEST, 1)):
             edges = np.unique(np.quantile(numbers[filled], np.arange(1, BINS) / BINS))
             codes = np.where(filled, np.searchsorted(edges, np.where(filled, numbers, 0.0), "right"), -1)
             return RowColumn(title, codes, tuple(map(str, range(len(edges) + 1))), numbers)

@@ -301,8 +301,8 @@ def component_cards(
         Rows, usually those of the fit. If sources would fill more than :math:`2^{25}` cells, rows are drawn.
     obs : mapping of str to (n,) values, data frame or AnnData, optional
         Columns that describe the rows: labels, flags, numbers or dates, with missing values. Numbers with at most 32
-        different values count as labels. Columns with one value, or with another one in every row, are skipped.
-        Default: the obs of AnnData.
+        different values, of five rows each on average, count as labels. Columns with one value, or with another one in
+        every row, are skipped. Default: the obs of AnnData.
     features : sequence of str, optional
         Names of the features; default: those of the estimator or of ``X``.
     ids : (n,) array, optional

@@ -1,11 +1,12 @@
-"""The grid of component cards on a page, and the table of all components with their columns."""
+"""The grid of component cards on a page, and what cards add to the table of all components."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from ..report import document
-from ..report.document import CardGrid, Cell, Column, Notes, Part, Prose, Section, Table
+from ..report.document import CardGrid, Cell, Column, Notes, Part, Prose, Table
 from ..report.figures import Picture
 from ..report.read import MISSING, compact, count, fixed, percent
 from ..results import cut
@@ -18,16 +19,15 @@ LONGEST = 60
 COLUMNS = ("column", "end", "most over-represented, or medians", "p, corrected")
 
 
-def card_section(
+def card_parts(
     cards: Cards,
     *,
     first: Sequence[str] = (),
     badges: Callable[[Card], Sequence[str]] = lambda card: (),
     strips: Mapping[int, Picture] | None = None,
     contrast: Sequence[float] = (),
-    table: bool = True,
-) -> Section:
-    """The cards in a grid.
+) -> tuple[Part, ...]:
+    """The cards in a grid, with how to read them.
 
     Parameters
     ----------
@@ -41,10 +41,8 @@ def card_section(
         Pictures by the number of the component.
     contrast : sequence of float
         Distance from Gaussian, to sort by.
-    table : bool
-        Whether the section has a table of all components as well.
     """
-    columns = [*first, *(name for name in _by_strength(cards) if name not in first)]
+    columns = _ordered(cards, first)
     orders = ["finding"] if cards.columns else []
     orders += [f"R² with {cut(name, LONGEST)}" for name in columns[:MOST_ORDERS]]
     orders += [f"spread with {cut(name, LONGEST)}" for name in columns[: MOST_ORDERS // 2]]
@@ -63,10 +61,42 @@ def card_section(
     chosen = tuple(faces[number] for number in sorted(faces))
     part = f"{count(len(chosen))} of {count(len(cards))} components" if len(chosen) < len(cards) else "Every component"
     grid = CardGrid("cards", _title(cards, part), "components", tuple(orders), COLUMNS, chosen, LOADINGS)
-    more = (_table(cards, columns),) if table and cards.columns else ()
     notes = (Notes(cards.notes),) if cards.notes else ()
-    said: tuple[Part, ...] = (Prose((_read(cards),)), grid, *more, *notes)
-    return Section("cards-section", "What each component is", said)
+    return (Prose((_read(cards),)), grid, *notes)
+
+
+def with_cards(table: Table, cards: Cards | None, first: Sequence[str] = (), skip: Sequence[str] = ()) -> Table:
+    """A table of all components with the strongest loading of each, R² and spread of columns, and the first finding.
+
+    Columns in ``skip`` are in the table already.
+    """
+    if cards is None:
+        return table
+    shown = [name for name in _ordered(cards, first) if name not in skip][:MOST_ORDERS]
+    loaded, read = cards.loadings is not None, bool(cards.columns)
+    heads = [Column("strongest loading", numeric=False), Column("r")] if loaded else []
+    heads += [Column(f"{cut(name, LONGEST)} {kind}") for name in shown for kind in ("R²", "spread")]
+    heads += [Column("finding", numeric=False)] if read else []
+    rows = []
+    for row, card in zip(table.rows, cards, strict=True):
+        known, best = {each.column: each for each in card.associations}, card.loadings[:1]
+        cells = [Cell(cut(each.feature, LONGEST)) for each in best] or [Cell(MISSING)]
+        cells += [_number(each.r) for each in best] or [Cell(MISSING)]
+        cells = cells if loaded else []
+        cells += [_number(value) for name in shown for value in (known[name].r2, known[name].spread_r2)]
+        cells += [Cell(card.findings[0] if card.findings else MISSING)] if read else []
+        rows.append((*row, *cells))
+    return replace(table, columns=(*table.columns, *heads), rows=tuple(rows))
+
+
+def _ordered(cards: Cards, first: Sequence[str]) -> list[str]:
+    """Columns that come first, then the others by the largest R² of a component."""
+    reach = dict.fromkeys(cards.columns, 0.0)
+    for card in cards:
+        for each in card.associations:
+            reach[each.column] = max(reach[each.column], each.r2)
+    front = [name for name in first if name in reach]
+    return [*front, *(name for name in sorted(reach, key=lambda name: -reach[name]) if name not in front)]
 
 
 LOADINGS = "Correlation with features, strongest first"
@@ -97,15 +127,6 @@ def _read(cards: Cards) -> str:
 def _title(cards: Cards, part: str) -> str:
     found = sum(bool(card.findings) for card in cards)
     return f"{part}; {count(found)} with a finding about extreme rows" if cards.columns else part
-
-
-def _by_strength(cards: Cards) -> list[str]:
-    """Columns by the largest R² of a component."""
-    reach = dict.fromkeys(cards.columns, 0.0)
-    for card in cards:
-        for each in card.associations:
-            reach[each.column] = max(reach[each.column], each.r2)
-    return sorted(reach, key=lambda name: -reach[name])
 
 
 def _face(
@@ -195,26 +216,6 @@ def _letters(face: document.Card) -> int:
     texts += [text for row in face.rows for text in row]
     bars = sum(len(bar.name) + 40 for bar in face.bars)
     return 400 + sum(len(text) + 12 for text in texts) + bars + (len(face.strip.png) if face.strip else 0)
-
-
-def _table(cards: Cards, columns: Sequence[str]) -> Table:
-    """Every component with its strongest loading, its first finding and the R² of the first columns."""
-    shown = columns[:MOST_ORDERS]
-    heads = [Column("component", numeric=False)]
-    heads += [Column("strongest loading", numeric=False), Column("r")] if cards.loadings is not None else []
-    heads += [Column(f"{cut(name, LONGEST)} {kind}") for name in shown for kind in ("R²", "spread")]
-    heads.append(Column("finding", numeric=False))
-    rows = []
-    for card in cards:
-        known = {each.column: each for each in card.associations}
-        cells = [Cell(card.name, card.number)]
-        if cards.loadings is not None:
-            best = card.loadings[:1]
-            cells += [Cell(cut(each.feature, LONGEST)) for each in best] or [Cell(MISSING)]
-            cells += [_number(each.r) for each in best] or [Cell(MISSING)]
-        cells += [_number(value) for name in shown for value in (known[name].r2, known[name].spread_r2)]
-        rows.append((*cells, Cell(card.findings[0] if card.findings else MISSING)))
-    return Table("card-table", "Every component against columns", tuple(heads), tuple(rows), folded=True)
 
 
 def _number(value: float) -> Cell:
