@@ -216,29 +216,26 @@ def obs_of_file(
         table = read_obs(obs)
         if not table.columns:
             raise InputError(f"{table.name} holds no columns that describe rows")
-    columns = table.columns if obs is None else _joined(table, rows)
+    columns = table.columns if obs is None else joined_columns(table, rows.ids, len(rows), rows.name or "the data")
     named = ", ".join(f"{cut(name, 40)} ({reason})" for name, reason in list(table.left_out.items())[:8])
     return columns, [f"components were not read against {named}"] if named else []
 
 
-def _joined(table: NamedColumns, rows: Representation) -> dict[str, Array]:
-    """Columns of another file in the order of the rows."""
-    name, n = rows.name or "the data", len(rows)
-    if table.ids is None or rows.ids is None:
+def joined_columns(table: NamedColumns, ids: Array | None, n: int, name: str) -> dict[str, Array]:
+    """Columns of another file in the order of the rows, by row id where both have ids."""
+    if table.ids is None or ids is None:
         for title, values in table.columns.items():
             if len(values) != n:
-                raise InputError(
-                    f"{table.name} has {len(values)} rows in column {title!r} and {name} has {n}, and they have no "
-                    "row ids to join by"
-                )
+                told = f"{table.name} has {len(values)} rows in column {title!r} and {name} has {n}"
+                raise InputError(f"{told}, and without row ids in both they cannot be joined")
         return table.columns
     places = {str(label): place for place, label in enumerate(table.ids.tolist())}
     if len(places) < len(table.ids):
         raise InputError(f"{table.name} has row ids that repeat, so its rows cannot be joined with those of {name}")
-    missing = [str(label) for label in rows.ids.tolist() if str(label) not in places]
+    missing = [str(label) for label in ids.tolist() if str(label) not in places]
     if missing:
         raise InputError(f"{table.name} has no row for {len(missing)} row ids of {name}, such as {missing[0]!r}")
-    order = np.array([places[str(label)] for label in rows.ids.tolist()])
+    order = np.array([places[str(label)] for label in ids.tolist()])
     return {title: values[order] for title, values in table.columns.items()}
 
 

@@ -15,6 +15,7 @@ from .cards import Card, Cards
 
 MOST_LETTERS = 500_000  # of all cards together, as HTML has about twice as many
 MOST_ORDERS, MOST_TERMS, MOST_FINDINGS, MOST_GROUPS, MOST_BARS, MOST_ROWS = 8, 4, 6, 2, 6, 60
+LEAST = 0.005  # R² or spread that a card shows
 LONGEST = 60
 COLUMNS = ("column", "end", "most over-represented, or medians", "p, corrected")
 
@@ -53,12 +54,12 @@ def card_parts(
     room = MOST_LETTERS
     # Cards with something to say come first where there is no room for all.
     for card in sorted(cards, key=lambda card: (not card.findings, card.number)):
-        face = _face(card, cards, columns, badges(card), (strips or {}).get(card.number), contrast)
+        face = _face(card, cards, columns, badges(card), (strips or {}).get(card.number), contrast, first)
         room -= _letters(face)
         if room < 0 and faces:
             break
         faces[card.number] = face
-    chosen = tuple(faces[number] for number in sorted(faces))
+    chosen = tuple(faces[card.number] for card in cards if card.number in faces)
     part = f"{count(len(chosen))} of {count(len(cards))} components" if len(chosen) < len(cards) else "Every component"
     grid = CardGrid("cards", _title(cards, part), "components", tuple(orders), COLUMNS, chosen, LOADINGS)
     notes = (Notes(cards.notes),) if cards.notes else ()
@@ -112,6 +113,8 @@ def _read(cards: Cards) -> str:
                 f"A variable unrelated to all {count(cards.features)} features stays below {fixed(cards.chance, 2)} in "
                 f"95% of cases, a random direction in the span of the components below {fixed(cards.random, 2)}."
             )
+    if any(card.groups for card in cards):
+        said.append("Groups are shares of squared correlations, with the share of features in brackets.")
     if cards.columns:
         said.append(
             f"The {count(cards.ends)} highest and lowest rows are read against {count(len(cards.columns))} columns. "
@@ -136,6 +139,7 @@ def _face(
     badges: Sequence[str],
     strip: Picture | None,
     contrast: Sequence[float],
+    always: Sequence[str],
 ) -> document.Card:
     known = {each.column: each for each in card.associations}
     reproducible = {True: "reproducible", False: "not reproducible", None: ""}[card.comes_back]
@@ -145,7 +149,7 @@ def _face(
     outside = f"; rows beyond: {', '.join(beyond)}" if beyond else ""
     terms = [
         (f"{cut(name, LONGEST)}: R², spread", f"{fixed(known[name].r2, 3)}, {fixed(known[name].spread_r2, 3)}")
-        for name in _shown_columns(card, columns)
+        for name in _shown_columns(card, columns, always)
     ]
     terms += [(kind, _groups(card, kind)) for kind in card.groups]
     terms += [("stability", fixed(card.score, 3))] if card.score is not None else []
@@ -174,17 +178,16 @@ def _face(
     )
 
 
-def _shown_columns(card: Card, columns: Sequence[str]) -> list[str]:
-    """The columns that come first, and those with the largest R²; an R² or spread that rounds to 0 is left out."""
-    known = {each.column: each for each in card.associations}
-    order = sorted(columns, key=lambda name: -max(known[name].r2, known[name].spread_r2))
-    kept = [name for name in order if max(known[name].r2, known[name].spread_r2) >= 0.0005][:MOST_TERMS]
-    return [name for name in columns if name in kept]
+def _shown_columns(card: Card, columns: Sequence[str], always: Sequence[str]) -> list[str]:
+    """The columns that are always shown, and a few others with the largest R² or spread."""
+    size = {each.column: max(each.r2, each.spread_r2) for each in card.associations}
+    largest = sorted(columns, key=lambda name: -size[name])[:MOST_TERMS]
+    return [name for name in columns if name in always or (name in largest and size[name] >= LEAST)]
 
 
 def _groups(card: Card, kind: str) -> str:
-    return "; ".join(
-        f"{cut(group.name, 30)} {percent(group.share)} ({percent(group.of_features)} of features)"
+    return ", ".join(
+        f"{cut(group.name, 30)} {percent(group.share)} ({percent(group.of_features)})"
         for group in card.groups[kind][:MOST_GROUPS]
     )
 
