@@ -204,8 +204,8 @@ def as_representation(data: Any, name: str, key: str | None = None) -> Represent
     """
     if is_annotated(data):
         found = opened(data, key)
-        said = (found.left_out, {}, "", found.taken)
-        return Representation(found.values, found.ids, name, *said, columns=found.columns)
+        more = {"left_out": found.left_out, "taken": found.taken, "columns": found.columns}
+        return Representation(found.values, found.ids, name, **more)
     if key is not None:
         raise InputError(f"key names a matrix of an AnnData object, and {name} is not one")
     if isinstance(data, Representation):
@@ -366,11 +366,14 @@ def feature_difference(known: Sequence[str] | None, given: Sequence[str] | None,
     >>> feature_difference(["area", "mass"], ["area", "size"], "new.csv")
     "the features of new.csv are others: column 1 is 'size' and was 'mass'"
     """
-    if known is None or given is None or _counts(known) or _counts(given):
+    if known is None or given is None:
+        return None
+    moved = sorted(known) == sorted(given)
+    if not moved and (_counts(known) or _counts(given)):
         return None
     for index, (was, now) in enumerate(zip(known, given, strict=False)):
         if was != now:
-            told = "have another order" if sorted(known) == sorted(given) else "are others"
+            told = "have another order" if moved else "are others"
             return f"the features of {name} {told}: column {index} is {now!r} and was {was!r}"
     return None
 

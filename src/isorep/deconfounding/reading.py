@@ -60,7 +60,7 @@ class Described:
     @property
     def known(self) -> Array:
         """Which rows have a label and all batches."""
-        return np.all([column.codes >= 0 for column in (self.label, *self.batches)], axis=0)
+        return np.asarray(np.all([column.codes >= 0 for column in (self.label, *self.batches)], axis=0))
 
     def of(self, rows: Array) -> Described:
         """The same for some rows."""
@@ -98,9 +98,12 @@ def open_inputs(
             given = column.codes.shape
             raise InputError(f"{column.title} has shape {given} where one label per row is needed: ({n},)")
     described, keep, notes = _without_missing(described)
-    refuse_confounded(described)
-    controls = control_values(described.label, control, described.batch)
-    _require_batches(described.batch, folds)
+    try:
+        refuse_confounded(described)
+        controls = control_values(described.label, control, described.batch)
+        _require_batches(described.batch, folds)
+    except InputError as error:
+        raise InputError("; ".join([str(error), *notes])) from None  # rows that were left out may be the reason
     notes += _one_class(described, controls)
     if data is None:
         data, place = _representation(embedding, key, named)

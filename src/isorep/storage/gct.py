@@ -55,6 +55,12 @@ def column(path: Path, name: str, missing: bool = False) -> Array:
         return _described(table, name, missing)
 
 
+def others(path: Path, besides: Collection[str]) -> dict[str, Array]:
+    """All descriptions of the samples."""
+    with _open(path) as table:
+        return {name: _described(table, name, missing=True) for name in table.descriptions if name not in besides}
+
+
 def _described(table: _Table, name: str, missing: bool) -> Array:
     if name not in table.descriptions:
         known = some(list(table.descriptions)) or "none (GCT 1.2 has none)"

@@ -123,13 +123,55 @@ def save(path: Path, rows: RowStream, key: str | None) -> None:
     names = [f"{naming.FEATURE_PREFIX if key is None else key}{index}" for index in range(rows.shape[1])]
     fields = [(name, pyarrow.from_numpy_dtype(rows.dtype)) for name in names]
     labels = rows.all_labels("id")
-    kinds = {name: pyarrow.int64() if held.dtype.kind in "iu" else pyarrow.string() for name, held in labels.items()}
+    kinds = {name: _label_type(held) for name, held in labels.items()}
     schema = pyarrow.schema([*kinds.items(), *fields])
     with pyarrow.parquet.ParquetWriter(path, schema, use_dictionary=False) as writer:
         for here, block in rows.placed():
-            columns = [pyarrow.array(held[here], kinds[name]) for name, held in labels.items()]
+            columns = [_label_cells(held[here], kinds[name]) for name, held in labels.items()]
             columns += [pyarrow.array(np.ascontiguousarray(column)) for column in block.T]
             writer.write_table(pyarrow.table(columns, schema=schema))
+
+
+def others(path: Path, besides: Collection[str]) -> dict[str, Any]:
+    """The columns of a file besides some, of whatever type, as they are stored."""
+    file = _open(path)
+    names = [name for name in file.schema_arrow.names if name not in besides]
+    table = file.read(columns=names)
+    return {name: ArrowLabels(table.column(name)) for name in names}
+
+
+class ArrowLabels:
+    """A column of a parquet file, with its type; numbers and flags without gaps are arrays of them."""
+
+    def __init__(self, cells: Any) -> None:
+        from pyarrow import types
+
+        self.cells = cells
+        kind = cells.type
+        plain = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+        self.dtype = np.dtype(kind.to_pandas_dtype() if plain and not cells.null_count else object)
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def __getitem__(self, rows: slice) -> Any:
+        cells = self.cells[rows].to_pylist()
+        return cells if self.dtype.kind == "O" else np.array(cells, dtype=self.dtype)
+
+
+def _label_type(held: Any) -> Any:
+    """The type of a column of labels."""
+    pyarrow = _pyarrow()
+    if isinstance(held, ArrowLabels):
+        return held.cells.type
+    known = {"i": pyarrow.int64(), "u": pyarrow.int64(), "f": pyarrow.float64(), "b": pyarrow.bool_()}
+    return known.get(held.dtype.kind, pyarrow.string())
+
+
+def _label_cells(cells: Any, kind: Any) -> Any:
+    return _pyarrow().array(
+        cells.tolist() if isinstance(cells, np.ndarray) and cells.dtype.kind == "O" else cells, kind
+    )
 
 
 def _open(path: Path, **options: Any) -> Any:

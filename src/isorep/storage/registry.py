@@ -58,7 +58,7 @@ class Contents:
 
 
 class Labels(Protocol):
-    """One label per row, integers or text: an array, or an object that gives slices of one."""
+    """One label per row, such as integers or text: an array, or an object that gives slices of one."""
 
     @property
     def dtype(self) -> Any: ...  # noqa: D102
@@ -73,7 +73,7 @@ class RowStream:
     values: Matrix
     ids: Array | None  # parquet and zarr write them in slices, so anything like Labels will do there
     dtype: np.dtype[Any]  # little-endian floating point
-    labels: Mapping[str, Labels] = field(default_factory=dict)  # parquet and zarr store them with the ids
+    labels: Mapping[str, Labels] = field(default_factory=dict)  # tables, zarr and h5ad store them with the ids
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -142,8 +142,8 @@ def read(
     path : str, Path or AnnData
         A ``.npy``, ``.npz``, ``.safetensors``, ``.pt``, ``.csv``, ``.tsv``, ``.gct`` (also ``.gz``), ``.parquet``,
         ``.h5``, ``.h5ad`` or ``.zarr`` file, or a folder of such files with consecutive rows. ``file::key`` names the
-        key as well. Also the URL of a parquet file, an npy array or a zarr store, or of a folder of them, that fsspec can open
-        (``s3://``, ``gs://``, ``memory://``, ``file://``).
+        key as well. Also the URL of a parquet file, an npy array or a zarr store, or of a folder of them, that fsspec
+        can open (``s3://``, ``gs://``, ``memory://``, ``file://``).
     key : str, optional
         Part of the file: the array of an npz, HDF5 or zarr file, the tensor of a safetensors or torch file, the matrix
         of AnnData (``X``, an obsm entry by its name, ``layers/NAME`` or ``raw/X``), the list column of a parquet file,

@@ -95,12 +95,32 @@ def save(path: Path, rows: RowStream, key: str | None) -> None:
         io.TextIOWrapper(binary, "utf-8", newline="") as file,
     ):
         writer = csv.writer(file, delimiter="\t" if lowered.endswith((".tsv", ".tsv.gz")) else ",", lineterminator="\n")
-        writer.writerow(names if rows.ids is None else ["id", *names])
+        labels = rows.all_labels("id")
+        writer.writerow([*labels, *names])
         for here, block in rows.placed():
             cells = block.astype(np.float64).tolist()
-            if rows.ids is not None:
-                cells = [[label, *row] for label, row in zip(rows.ids[here].tolist(), cells, strict=True)]
+            if labels:
+                held = [_listed(column[here]) for column in labels.values()]
+                cells = [[*each, *row] for *each, row in zip(*held, cells, strict=True)]
             writer.writerows(cells)
+
+
+def _listed(labels: Any) -> list[Any]:
+    """Labels as Python objects; what is missing becomes an empty cell."""
+    held = labels.tolist() if isinstance(labels, np.ndarray) else labels
+    return ["" if label is None or label != label else label for label in held]
+
+
+def others(path: Path, besides: Collection[str]) -> dict[str, Array]:
+    """The columns of a file besides some, as they are written."""
+    with _open(path) as table:
+        names = [name for name in table.names if name not in besides]
+        places = [table.names.index(name) for name in names]
+        kept: list[_Labels] = [_Labels(path.stat().st_size, name, gaps=True) for name in names]
+        for _, row in table.rows:
+            for place, labels in zip(places, kept, strict=True):
+                labels.append(row[place])
+        return {name: labels.array() for name, labels in zip(names, kept, strict=True)}
 
 
 def _compressed(raw: IO[bytes], lowered: str) -> Any:

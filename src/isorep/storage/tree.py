@@ -211,7 +211,8 @@ class Tree(ABC):
 
     def dtype(self, name: str) -> np.dtype[Any]:
         """The dtype of an array."""
-        return np.dtype(self._array(name).dtype)
+        kept: np.dtype[Any] = np.dtype(self._array(name).dtype)
+        return kept
 
     @abstractmethod
     def _node(self, name: str) -> Any:

@@ -72,13 +72,15 @@ def save(path: Path, rows: RowStream, key: str | None) -> None:
 
 
 def _save_labels(group: Any, name: str, labels: Labels) -> None:
-    text = labels.dtype.kind == "U"
+    text = labels.dtype.kind not in "iufb"
     step = min(len(labels), _CHUNK_LABELS)
     kind = "string" if text else labels.dtype
     array = group.create_array(name, shape=(len(labels),), dtype=kind, chunks=(max(step, 1),))
     for start in range(0, len(labels), _CHUNK_LABELS):
         block = np.asarray(labels[start : start + _CHUNK_LABELS])
-        array[start : start + len(block)] = block.astype(object) if text else block
+        if text:  # what is missing is empty
+            block = np.array(["" if cell is None else str(cell) for cell in block.tolist()], dtype=object)
+        array[start : start + len(block)] = block
 
 
 def _zarr() -> Any:
