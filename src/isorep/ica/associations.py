@@ -125,6 +125,10 @@ class Extreme(Record):
     median_of_all: float | None = None
     higher: float | None = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """What there is of it, as plain data: labels have no medians, and numbers no counts."""
+        return {name: value for name, value in super().to_dict().items() if value is not None}
+
     @property
     def said(self) -> bool:
         """Whether it survives correction."""

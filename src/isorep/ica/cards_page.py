@@ -13,7 +13,8 @@ from ..results import cut
 from .associations import Extreme
 from .cards import Card, Cards
 
-MOST_LETTERS = 500_000  # of all cards together, as HTML has about twice as many
+MOST_LETTERS = 300_000  # of all cards together; with its marks HTML has about twice as many
+MOST_CELLS = 3000  # of R² in the table of all components
 MOST_ORDERS, MOST_TERMS, MOST_FINDINGS, MOST_GROUPS, MOST_BARS, MOST_ROWS = 8, 4, 6, 2, 6, 60
 LEAST = 0.005  # R² or spread that a card shows
 LONGEST = 60
@@ -73,7 +74,8 @@ def with_cards(table: Table, cards: Cards | None, first: Sequence[str] = (), ski
     """
     if cards is None:
         return table
-    shown = [name for name in _ordered(cards, first) if name not in skip][:MOST_ORDERS]
+    most = max(1, min(MOST_ORDERS, MOST_CELLS // max(len(cards), 1)))
+    shown = [name for name in _ordered(cards, first) if name not in skip][:most]
     loaded, read = cards.loadings is not None, bool(cards.columns)
     heads = [Column("strongest loading", numeric=False), Column("r")] if loaded else []
     heads += [Column(f"{cut(name, LONGEST)} {kind}") for name in shown for kind in ("R²", "spread")]
