@@ -67,7 +67,7 @@ def final_components(inputs: Inputs, asked: Request) -> tuple[ICA, Cards]:
         again = stability(
             fitted, asked.n_restarts, ica=ica, groups=groups, cards=False, random_state=asked.random_state
         )
-        ica, stable = again.ica, {"scores": again.scores, "comes_back": again.comes_back}
+        ica, stable = again.ica, {"stability": (again.scores, again.comes_back)}
     about: dict[str, Any] = {"features": inputs.used_features, "ids": inputs.ids, "numbers": inputs.rows}
     cards = cards_of_rows(ica, inputs.values, inputs.described, n_examples=asked.n_examples, **about, **stable)
     sources = np.asarray(ica.transform(inputs.values))

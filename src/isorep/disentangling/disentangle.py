@@ -330,8 +330,7 @@ def _cards(first: Run, components: tuple[Component, ...], pictures: Pictures, co
         ids=pictures.files or None,
         numbers=pictures.rows,
         gaussian=np.array([component.gaussian for component in components])[order],
-        scores=shared[order] if several else None,
-        comes_back=np.array([component.comes_back for component in components])[order] if several else None,
+        stability=(shared[order], np.array([each.comes_back for each in components])[order]) if several else None,
     )
     return replace(cards, items=tuple(cards[number] for number in numbers))
 

@@ -276,8 +276,7 @@ def component_cards(
     *,
     features: Sequence[str] | None = None,
     ids: Any = None,
-    scores: Any = None,
-    comes_back: Any = None,
+    stability: tuple[Array, Array] | None = None,
     n_examples: int = EXAMPLES,
     random_state: int = 0,
 ) -> Cards:
@@ -307,8 +306,8 @@ def component_cards(
         Names of the features; default: those of the estimator or of ``X``.
     ids : (n,) array, optional
         Names of the rows; default: those of ``X``.
-    scores, comes_back : (k,) arrays, optional
-        Stability of the components, as in :class:`Stability`.
+    stability : tuple of two (k,) arrays, optional
+        ``scores`` and ``comes_back`` of the components, as in :class:`Stability`.
     n_examples : int
         Number of rows listed at each end.
     random_state : int
@@ -335,7 +334,7 @@ def component_cards(
     data = open_rows(ica, X, reset=False, key=key)
     obs = X.obs if obs is None and is_annotated(X) else obs
     about = about_rows(ica, X, features) | ({} if ids is None else {"ids": ids})
-    more = {"scores": scores, "comes_back": comes_back, "n_examples": n_examples, "random_state": random_state}
+    more: dict[str, Any] = {"stability": stability, "n_examples": n_examples, "random_state": random_state}
     return cards_of_rows(ica, data, obs, **about, **more)
 
 
@@ -411,8 +410,7 @@ def make_cards(
     ids: Any = None,
     numbers: Array | None = None,
     gaussian: Array | None = None,
-    scores: Array | None = None,
-    comes_back: Array | None = None,
+    stability: tuple[Array, Array] | None = None,
     n_examples: int = EXAMPLES,
     random_state: int = 0,
 ) -> Cards:
@@ -451,8 +449,8 @@ def make_cards(
                 skewness=skewness,
                 kurtosis=kurtosis,
                 gaussian=None if gaussian is None else bool(gaussian[index]),
-                score=None if scores is None else float(scores[index]),
-                comes_back=None if comes_back is None else bool(comes_back[index]),
+                score=None if stability is None else float(stability[0][index]),
+                comes_back=None if stability is None else bool(stability[1][index]),
             )
         )
     return Cards(

@@ -134,7 +134,7 @@ def stability(
     if columns is not None:
         reference.feature_names_in_ = columns
     if cards:
-        about = about_rows(reference, X) | {"scores": result.scores, "comes_back": result.comes_back}
+        about = about_rows(reference, X) | {"stability": (result.scores, result.comes_back)}
         result = replace(result, cards=cards_of_rows(reference, data, obs, **about))
     if not isinstance(X, Representation):
         return result
