@@ -228,7 +228,10 @@ def test_numbers_and_dates_are_compared_by_rank_and_infinity_is_missing():
     numbers[:3] = np.inf, -np.inf, np.nan
     dates = np.datetime64("2024-01-01") + np.arange(100)
     dates[5] = np.datetime64("NaT")
-    (number, date), _ = row_columns({"x": numbers, "day": dates}, 100)
+    zoned = [None, *pd.date_range("2024", periods=99, tz="UTC")]
+    (number, date, moment), _ = row_columns({"x": numbers, "day": dates, "moment": zoned}, 100)
+    assert np.diff(moment.numbers[1:]) == pytest.approx(1)
+    assert moment.codes[0] == -1
     assert (number.codes[:3] == -1).all()
     assert len(number.filled) == 97
     assert date.codes[5] == -1

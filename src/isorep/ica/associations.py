@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date, datetime
 from functools import cached_property
 from numbers import Real
 from pathlib import Path
@@ -281,9 +282,15 @@ def _as_numbers(array: Array) -> Array | None:
     if array.dtype.kind != "O":
         return None
     known = [value for value in array.tolist() if str(value) not in MISSING]
+    if known and all(isinstance(value, date) for value in known):
+        return np.array([np.nan if str(value) in MISSING else _days(value) for value in array.tolist()])
     if not known or not all(isinstance(value, Real) and not isinstance(value, bool | np.bool_) for value in known):
         return None
     return np.array([np.nan if str(value) in MISSING else float(value) for value in array.tolist()])
+
+
+def _days(value: date) -> float:
+    return value.timestamp() / 86400 if isinstance(value, datetime) else float(value.toordinal())
 
 
 def _as_text(value: Any) -> str:
