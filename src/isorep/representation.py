@@ -204,8 +204,8 @@ def as_representation(data: Any, name: str, key: str | None = None) -> Represent
     """
     if is_annotated(data):
         found = opened(data, key)
-        more = {"left_out": found.left_out, "taken": found.taken, "columns": found.columns}
-        return Representation(found.values, found.ids, name, **more)
+        left_out, taken, columns = found.left_out, found.taken, found.columns
+        return Representation(found.values, found.ids, name, left_out, taken=taken, columns=columns)
     if key is not None:
         raise InputError(f"key names a matrix of an AnnData object, and {name} is not one")
     if isinstance(data, Representation):

@@ -81,7 +81,7 @@ def test_backed_objects_are_read_and_written(path):
 def test_files_get_their_components_without_loading_the_rest(path, tmp_path):
     result = isorep.deconfound(path, "perturbation", "plate", key="X_emb", **QUICK)
     assert result.place == "X_emb"
-    assert result.data.name == "data.h5ad::X_emb"
+    assert result.to_dict()["place"] == "X_emb"
     result.annotate(path, output=tmp_path / "out.h5ad")
     found = anndata.read_h5ad(tmp_path / "out.h5ad")
     check(found, result)

@@ -124,10 +124,11 @@ def command(
     write_outputs(result, json, html)
     if not quiet:
         screen = result.data
+        matrix = "" if result.place is None else f" of {result.place}"
         only = f", {screen.control_only} with controls only" if screen.control_only else ""
         show_result(
             result,
-            f"data   {screen.name}: {screen.rows} rows x {screen.columns} columns",
+            f"data   {screen.name}: {screen.rows} rows x {screen.columns} columns{matrix}",
             f"label  {screen.label}: {screen.positives} rows against {', '.join(screen.control)}",
             f"batch  {', '.join(screen.batch)}: {screen.batches} batches{only}",
             "AUROC and average precision (AP) on held-out batches, ± standard error; higher is better",

@@ -160,7 +160,7 @@ def _with_values(
     return Inputs(
         values=np.ascontiguousarray(values[rows][:, kept]) if left or not kept.all() else values,
         ids=data.ids[rows] if left and data.ids is not None else data.ids,
-        name=f"{name}::{place}" if place is not None else name,
+        name=name,
         notes=(*notes, *reading_notes(data)),
         place=place,
         label=described.label,
