@@ -473,4 +473,4 @@ def information(binned: Array, codes: Array) -> float:
     filled = joint > 0
     plug_in = float((joint[filled] * np.log(joint[filled] / np.outer(rows, columns)[filled])).sum())
     bias = (np.count_nonzero(rows) - 1) * (np.count_nonzero(columns) - 1) / (2 * n)
-    return max(plug_in - bias, 0.0)
+    return max(float(plug_in - bias), 0.0)

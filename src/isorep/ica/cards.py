@@ -328,7 +328,7 @@ def component_cards(
     >>> X = S @ rng.normal(size=(3, 3))
     >>> cards = component_cards(isorep.ICA().fit(X), X, {"clone": clone})
     >>> [finding for card in cards for finding in card.findings]
-    ['40 of 40 highest rows: clone = B7 (2.9% of all rows)']
+    ['40 of 40 highest rows: clone = B7 (3.6% of all rows)']
     """
     key = getattr(ica, "matrix_in_", None) if is_annotated(X) else None
     data = open_rows(ica, X, reset=False, key=key)
