@@ -7,10 +7,9 @@ import pytest
 
 import isorep
 from isorep.deconfounding import PARAMETERS, concentration, hoyer
-from isorep.deconfounding.components import explained, information
-from isorep.deconfounding.inputs import Column
 from isorep.deconfounding.measures import accepted_share, mixing
 from isorep.deconfounding.transforms import haar
+from isorep.ica.associations import explained, information
 
 from .screens import screen
 
@@ -125,10 +124,9 @@ def test_explained_variance_and_information_of_a_class_are_known():
     values = np.stack([codes - 0.5 + 0.5 * rng.normal(size=10_000), rng.normal(size=10_000)], axis=1)
     assert explained(values, codes) == pytest.approx([0.5, 0], abs=0.02)
     assert explained(values, rng.integers(500, size=10_000)).max() < 0.02  # chance is taken off
-    column = Column("class", codes, ("a", "b"))
     certain = codes * 5 + np.arange(10_000) % 5
-    assert information(certain, column) == pytest.approx(math.log(2), abs=1e-3)
-    assert information(rng.integers(10, size=10_000), column) < 1e-3
+    assert information(certain, codes) == pytest.approx(math.log(2), abs=1e-3)
+    assert information(rng.integers(10, size=10_000), codes) < 1e-3
 
 
 def test_mixed_batches_are_accepted_and_separate_ones_are_not():

@@ -126,6 +126,14 @@ Dask = Annotated[
         "local, or local:N for N worker processes on this machine; default: no cluster.",
     ),
 ]
+Obs = Annotated[
+    str | None,
+    Option(
+        metavar=FILE,
+        help="Table that describes the rows, to read extreme rows against, joined by row id; FILE::A,B names columns; "
+        "default: the columns of DATA that are not features.",
+    ),
+]
 DropIds = Annotated[bool, Option("--drop-ids", help="Do not write row ids.")]
 
 

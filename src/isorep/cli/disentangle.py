@@ -48,6 +48,14 @@ def command(
     ] = None,
     seeds: Annotated[int, Option(metavar=N, help="Number of trainings to test reproducibility with.")] = 3,
     most: Annotated[int, Option(metavar=N, help="Largest number of images to use, drawn at random.")] = 50_000,
+    obs: Annotated[
+        str | None,
+        Option(
+            metavar=FILE,
+            help="Table that describes the images, to read extreme images against, joined by file name where it has a "
+            "column of ids; FILE::A,B names columns; default: the subfolders.",
+        ),
+    ] = None,
     model: Annotated[
         Path | None, Option(metavar=FILE, help="Write autoencoder and unmixing to this .safetensors file.")
     ] = None,
@@ -68,7 +76,7 @@ def command(
     from .. import disentangle
     from ..storage.model_files import require_model_path
 
-    require_outputs([model, sheet, json, html], images)
+    require_outputs([model, sheet, json, html], images, *([] if obs is None else [obs]))
     if model is not None:
         require_model_path(model)
     if sheet is not None and sheet.suffix.lower() != ".png":
@@ -85,6 +93,7 @@ def command(
                 weight_decay=weight_decay,
                 n_seeds=seeds,
                 most=most,
+                obs=obs,
                 checkpoints=checkpoints,
                 device=device,
                 random_state=seed,

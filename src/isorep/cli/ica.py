@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from ..errors import InputError
 from . import common
-from .common import FILE, NAME, DropIds, Groups, Html, Ids, Json, N, Quiet, X
+from .common import FILE, NAME, DropIds, Groups, Html, Ids, Json, N, Obs, Quiet, X
 
 if TYPE_CHECKING:
     from ..ica.estimator import ICA, FitProgress
@@ -57,6 +57,11 @@ def fit(
         str | None, Option(metavar=NAME, help="Torch device for the sweeps, such as cuda; default: numpy.")
     ] = None,
     ids: Ids = None,
+    obs: Obs = None,
+    loadings: Annotated[
+        Path | None,
+        Option(metavar=FILE, help="Write the correlation of every feature with every component to this .csv file."),
+    ] = None,
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
@@ -67,6 +72,8 @@ def fit(
 
     Progress is kept in MODEL.checkpoint: after an interruption the same command resumes.
     """
+    from ..ica.associations import obs_of_file
+    from ..ica.cards import component_cards
     from ..ica.checkpoint import Checkpoint
     from ..ica.model import save_model
     from ..ica.summary import Fit
@@ -89,7 +96,9 @@ def fit(
     )
     checkpoint = Path(f"{output}.checkpoint")
     require_model_path(output)
-    common.require_outputs([output, checkpoint, json, html], data)
+    common.require_outputs([output, checkpoint, loadings, json, html], data, *([] if obs is None else [obs]))
+    if loadings is not None and loadings.suffix.lower() != ".csv":
+        raise InputError(f"{loadings} will hold the loadings, so its name must end in .csv")
     if not resume and checkpoint.exists():
         Checkpoint(checkpoint, {}).load()  # only a checkpoint is thrown away
         checkpoint.unlink()
@@ -98,6 +107,7 @@ def fit(
     try:
         rows = read(data, ids=ids)
         name = rows.name or data
+        columns, unread = obs_of_file(data, rows, obs)
         training = {"name": name, "rows": len(rows), "fingerprint": as_source(rows.values).fingerprint()}
         with _fit_bar(quiet) as progress, _noted() as notes:
             _fit(ica, rows, checkpoint, progress)
@@ -107,14 +117,19 @@ def fit(
         save_model(ica, output, extra=training)
         saved = True
         spent = {"seconds": time.monotonic() - began, "peak_memory": _peak_memory()}
-        result = Fit.of(ica, name=name, rows=len(rows), notes=tuple(reading_notes(rows)), **spent)
+        cards = component_cards(ica, rows, columns)
+        result = Fit.of(ica, name=name, rows=len(rows), notes=tuple(reading_notes(rows)), cards=cards, **spent)
         common.write_outputs(result, json, html)
+        if loadings is not None:
+            cards.save_loadings(loadings)
     except KeyboardInterrupt:
         raise common.Interrupted(f"the model is in {output}" if saved else _what_is_left(checkpoint)) from None
     if not quiet:
         resumed = [f"resumed from {checkpoint}"] if resumes else []
-        _print_fit(result, [*resumed, *notes, *result.caveats])
+        _print_fit(result, [*resumed, *notes, *result.caveats, *cards.notes, *unread])
         common.show(f"\nModel: {output}")
+        if loadings is not None:
+            common.show(f"Loadings: {loadings}")
         common.tell_outputs(json, html)
 
 
@@ -179,6 +194,7 @@ def stability(
     ] = True,
     groups: Groups = None,
     ids: Ids = None,
+    obs: Obs = None,
     components: Components = None,
     contrast: ContrastName = "logcosh",
     standardise: Standardise = False,
@@ -188,23 +204,32 @@ def stability(
     seed: Annotated[int, Option(metavar=N, help="Random seed of starts and resampled rows.")] = 0,
 ) -> None:
     """Test which components are reproducible across resamples and restarts."""
+    from ..ica.associations import obs_of_file
     from ..ica.refits import stability as repeat
     from ..storage import read
 
     if restarts < 1:
         raise InputError(f"--restarts is {restarts} and must be at least 1")
     ica = _estimator(components, contrast, seed, standardise=standardise)
-    common.require_outputs([json, html], data)
+    common.require_outputs([json, html], data, *([] if obs is None else [obs]))
     rows = read(data, ids=ids, besides=[groups])
+    columns, unread = obs_of_file(data, rows, obs)
     together = common.row_labels(groups, data)
     with common.progress_bar(quiet) as progress, _noted() as notes, _about(rows):
         result = repeat(
-            rows, restarts, resample=resample, ica=ica, groups=together, random_state=seed, progress=progress
+            rows,
+            restarts,
+            resample=resample,
+            ica=ica,
+            groups=together,
+            obs=columns,
+            random_state=seed,
+            progress=progress,
         )
     common.write_outputs(result, json, html)
     if not quiet:
         common.show(str(result))
-        common.say(*(f"note: {note}" for note in notes))
+        common.say(*(f"note: {note}" for note in (*notes, *unread)))
         common.tell_outputs(json, html)
 
 
@@ -329,4 +354,6 @@ def _print_fit(result: "Fit", notes: list[str]) -> None:
         more = f" and {len(gaussian) - NAMED} more" if len(gaussian) > NAMED else ""
         listed = f": {', '.join(gaussian[:NAMED])}{more}" if gaussian else ""
         blocks.append(wrapped(f"near-Gaussian: {len(gaussian)} of {len(names)}{listed}"))
+    if result.cards is not None:
+        blocks.append(result.cards.text())
     common.show(told(result.reading, *blocks, notes=notes))

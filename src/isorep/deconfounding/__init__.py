@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ..ica.cards import Example
 from ..results import Verdict
 from .classifiers import CLASSIFIERS, PARAMETERS, concentration, hoyer
-from .components import Component, Example
+from .components import Component
 from .deconfound import deconfound
 from .dimensions import Dimensions, Point
 from .inputs import SPLITS

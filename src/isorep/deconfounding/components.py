@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
-from sklearn.metrics import mutual_info_score
 
-from ..ica import ICA, Stability, stability
+from ..ica import ICA, Card, Cards, stability
+from ..ica.associations import explained, in_bins, information
+from ..ica.cards import cards_of_rows
 from ..ica.whitening import quietly
 from ..representation import Array
 from .inputs import Column, Inputs, Request
 
-_BINS = 10
-_COLUMNS = 32
 _BATCHES_TO_DRAW = 10  # from this number on, refits resample whole batches, otherwise rows
 
 
 @dataclass(frozen=True)
-class Example:
-    """A row at one end of a component."""
-
-    row: int
-    id: str | None
-    value: float
-
-
-@dataclass(frozen=True)
-class Component:
-    """One independent component: its association with label and batches, and the rows at its ends.
+class Component(Card):
+    """The card of a component, with its association with label and batches and whether the filter drops it.
 
     Attributes
     ----------
@@ -37,66 +27,65 @@ class Component:
         Share of its variance that the label explains, corrected for chance; mutual information with it in nats.
     batch_r2, batch_information : dict of str to float
         The same for each batch column.
-    recurrence : float or None
-        Median absolute correlation with its match over refits.
-    recurs : bool or None
-        Whether that exceeds 0.9 in at least nine of ten refits.
-    gaussian : bool
-        Whether it is indistinguishable from Gaussian, so that it need not recur.
     batch_driven : bool
         Whether the filter drops it.
-    highest, lowest : tuple of Example
+    recurrence : float or None
+        Median absolute correlation with its match over refits; the ``score`` of the card.
+    recurs : bool or None
+        Whether that exceeds 0.9 in at least nine of ten refits.
     """
 
-    number: int
+    derived: ClassVar[tuple[str, ...]] = ("findings", "recurrence", "recurs")
     label_r2: float
     label_information: float
     batch_r2: dict[str, float]
     batch_information: dict[str, float]
-    recurrence: float | None
-    recurs: bool | None
-    gaussian: bool
     batch_driven: bool
-    highest: tuple[Example, ...]
-    lowest: tuple[Example, ...]
+
+    @property
+    def recurrence(self) -> float | None:
+        """The score of the card."""
+        return self.score
+
+    @property
+    def recurs(self) -> bool | None:
+        """Whether it is reproducible."""
+        return self.comes_back
 
 
-def final_components(inputs: Inputs, asked: Request, dimensions: int) -> tuple[ICA, tuple[Component, ...]]:
-    """PCA+ICA fitted on all rows that transforms may use, and its components on all rows."""
+def final_components(inputs: Inputs, asked: Request, dimensions: int) -> tuple[ICA, Cards]:
+    """PCA+ICA fitted on all rows that transforms may use, and the cards of its components on all rows."""
     fitted = inputs.values if asked.elsewhere is None else asked.elsewhere
     ica = ICA(n_components=dimensions, random_state=0)
-    again: Stability | None = None
+    stable: dict[str, Any] = {}
     if asked.n_restarts == 0:
         quietly(ica, fitted)
     else:
         by_batch = asked.elsewhere is None and inputs.batch.count >= _BATCHES_TO_DRAW
         groups = inputs.batch.codes if by_batch else None
-        again = stability(fitted, asked.n_restarts, ica=ica, groups=groups, random_state=asked.random_state)
-        ica = again.ica
+        again = stability(
+            fitted, asked.n_restarts, ica=ica, groups=groups, cards=False, random_state=asked.random_state
+        )
+        ica, stable = again.ica, {"stability": (again.scores, again.comes_back)}
+    about: dict[str, Any] = {"features": inputs.used_features, "ids": inputs.ids, "numbers": inputs.rows}
+    cards = cards_of_rows(ica, inputs.values, inputs.described, n_examples=asked.n_examples, **about, **stable)
     sources = np.asarray(ica.transform(inputs.values))
-    ica = widened(ica, inputs)
     label_r2, batch_r2, driven = associations(sources, inputs.label, inputs.batches, asked.batch_limit)
     components = []
-    for index, column in enumerate(sources.T):
-        binned = np.searchsorted(np.quantile(column, np.arange(1, _BINS) / _BINS), column, "right")
-        order = np.argsort(column, kind="stable")
-        highest, lowest = (_examples(rows[: asked.n_examples], column, inputs) for rows in (order[::-1], order))
+    for card in cards:
+        index = card.number
+        binned = in_bins(sources[:, index])
         components.append(
             Component(
-                number=index,
+                **{each.name: getattr(card, each.name) for each in fields(Card)},
                 label_r2=float(label_r2[index]),
-                label_information=information(binned, inputs.label),
+                label_information=information(binned, inputs.label.codes),
                 batch_r2={each.title: float(batch_r2[row, index]) for row, each in enumerate(inputs.batches)},
-                batch_information={each.title: information(binned, each) for each in inputs.batches},
-                recurrence=None if again is None else float(again.scores[index]),
-                recurs=None if again is None else bool(again.comes_back[index]),
-                gaussian=bool(ica.gaussian_[index]),
+                batch_information={each.title: information(binned, each.codes) for each in inputs.batches},
                 batch_driven=bool(driven[index]),
-                highest=highest,
-                lowest=lowest,
             )
         )
-    return ica, tuple(components)
+    return widened(ica, inputs), replace(cards, items=tuple(components))
 
 
 def associations(
@@ -110,45 +99,6 @@ def associations(
     batch_r2 = np.stack([explained(sources, column.codes, rows) for column in batches])
     largest = batch_r2.max(axis=0)
     return label_r2, batch_r2, (largest > batch_limit) & (largest > label_r2)
-
-
-def explained(values: Array, codes: Array, rows: Array | None = None) -> Array:
-    r"""The share of each column's variance between classes, adjusted: :math:`1-(1-R^2)\frac{n-1}{n-c}`, at least 0.
-
-    Columns are taken a few at a time, so that float64 sums need no copy of the whole.
-    """
-    codes = codes if rows is None else codes[rows]
-    present, codes = np.unique(codes, return_inverse=True)
-    n, count, k = len(codes), len(present), values.shape[1]
-    if count < 2 or n <= count:
-        return np.zeros(k)
-    members = sparse.csr_array((np.ones(n), (codes, np.arange(n))), shape=(count, n))
-    sizes = np.bincount(codes)[:, None]
-    shares = np.zeros(k)
-    for start in range(0, k, _COLUMNS):
-        some = values[:, start : start + _COLUMNS]
-        block = np.asarray(some if rows is None else some[rows], np.float64)
-        block = block - block.mean(axis=0)
-        between = (np.asarray(members @ block) ** 2 / sizes).sum(axis=0)
-        variance = np.einsum("ij,ij->j", block, block)
-        shares[start : start + _COLUMNS] = np.divide(between, variance, out=np.zeros_like(between), where=variance > 0)
-    return np.asarray(np.clip(1 - (1 - shares) * (n - 1) / (n - count), 0, 1))
-
-
-def information(binned: Array, column: Column) -> float:
-    r"""Mutual information of a binned component with a column, in nats, less the bias of counting.
-
-    The plug-in estimate is too large by about :math:`(b-1)(c-1)/2n` for b bins and c classes (Miller & Madow 1955).
-    """
-    bias = (len(np.unique(binned)) - 1) * (column.count - 1) / (2 * len(binned))
-    return max(float(mutual_info_score(binned, column.codes)) - bias, 0.0)
-
-
-def _examples(rows: Array, values: Array, inputs: Inputs) -> tuple[Example, ...]:
-    ids = inputs.ids
-    return tuple(
-        Example(int(inputs.rows[row]), None if ids is None else str(ids[row]), float(values[row])) for row in rows
-    )
 
 
 def widened(ica: ICA, inputs: Inputs) -> ICA:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..ica import ICA, Whitening
+from ..ica import ICA, Cards, Whitening
 from ..ica.whitening import columns_left_out, quietly
 from ..rows import Progress, no_progress
 from ..settings import check_choice, check_counts, check_seed, one_name
@@ -190,7 +190,7 @@ def deconfound(
     if fit_on is None:
         raise InputError("fit_on is None; it takes train, all, or rows to fit on")
     tell = progress or no_progress
-    at_once = {"control": control, "folds": folds if split == "folds" else None, "keep_metadata": bool(keep_metadata)}
+    at_once = {"control": control, "folds": folds, "keep_metadata": bool(keep_metadata)}
     inputs = open_inputs(embedding, label, batch, guides, key, **at_once)
     controls = control_values(inputs.label, control)
     tasks = make_tasks(inputs, controls, each)
@@ -198,7 +198,7 @@ def deconfound(
     names, left_out = named(conditions, given, inputs.batch.codes, is_control)
     also = None if also_hold_out is None else _second_column(embedding, also_hold_out, inputs, tasks)
     used = [column.title for column in (inputs.label, *inputs.batches, inputs.guides, also) if column is not None]
-    inputs = replace(inputs, also=also, others=other_columns(embedding, inputs.left_out, used))
+    inputs = replace(inputs, also=also, others=other_columns(inputs.obs, used))
     kind, n_folds = resolved_split(inputs.batch, tasks, split, folds)
     inside = isinstance(fit_on, str) and fit_on in ("train", "all")
     asked = Request(
@@ -225,15 +225,16 @@ def deconfound(
     (tests, second), summaries = paired_tests(evaluation, plan, asked), conditions_of(evaluation, asked)
     scores = tuple(score for score in evaluation.scores if score.condition != FILTERED)
     model: ICA | None = None
-    components: tuple[Component, ...] = ()
+    cards: Cards | None = None
     final: Choice | None = None
     if evaluation.choices:
         tell("components", 0, 1)
         with evaluation.timed("components"):
             final = Makers(inputs, tasks, asked).choose(np.ones(len(inputs.values), dtype=bool))
             if final is not None and "pca_ica" in names:
-                model, components = final_components(inputs, asked, final.dimensions)
+                model, cards = final_components(inputs, asked, final.dimensions)
         tell("components", 1, 1)
+    components: tuple[Any, ...] = () if cards is None else cards.items
     echoed = {name: value for name, value in vars(asked).items() if name not in ("names", "elsewhere")}
     word = "fold" if any(score.batch is None for score in scores) else "batch"
     return Deconfounding(
@@ -257,6 +258,7 @@ def deconfound(
             "transformers": {name: str(transformer) for name, transformer in given.items()},
         },
         model=model,
+        cards=cards,
         place=inputs.place,
         seconds=evaluation.seconds,
         second_opinions=second,
@@ -266,7 +268,7 @@ def deconfound(
 
 def _second_column(embedding: Any, given: Any, inputs: Inputs, tasks: list[Task]) -> Column:
     """The column that is held out together with the batches."""
-    column = open_column(embedding, given, "also_hold_out", len(inputs.values))
+    column = open_column(embedding, given, "also_hold_out", inputs)
     missing = column.codes < 0
     if missing.any():
         controls = np.zeros(len(missing), dtype=bool)

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -42,10 +42,12 @@ class Inputs:
     label: Column
     batches: tuple[Column, ...]
     guides: Column | None
+    total: int  # rows of the data
     rows: Array  # the numbers of these rows in the data: rows without label or batch are left out
     kept: Array  # a mask of the data's columns: those that look like metadata are left out
     means: Array  # of all columns of the data
     features: tuple[str, ...] | None  # the names of all columns of the data
+    obs: Mapping[str, Any] = field(default_factory=dict)  # other columns that describe these rows
     also: Column | None = None  # held out together with the batches
     others: tuple[Column, ...] = ()  # what else divides the rows
 
@@ -53,6 +55,13 @@ class Inputs:
     def batch(self) -> Column:
         """The batches that are held out."""
         return self.batches[0]
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Label, batches and guides as text, and the other columns that describe the rows."""
+        columns = (self.label, *self.batches, *((self.guides,) if self.guides else ()))
+        mine = {each.title: np.array([*each.names, ""])[each.codes] for each in columns}
+        return mine | {name: values for name, values in self.obs.items() if name not in mine}
 
     @property
     def used_features(self) -> tuple[str, ...] | None:
@@ -117,9 +126,6 @@ def resolved_split(batch: Column, tasks: list[Task], split: str, folds: int | No
     if split in ("leave_one_out", "train_on_one"):
         return split, batch.count
     if folds is not None:
-        if batch.count < folds:
-            told = f"{batch.title} has {batch.count} values and there are {folds} folds"
-            raise InputError(f"{told}: a batch is never split, so lower folds")
         return "folds", folds
     holding = np.zeros((2, batch.count), dtype=bool)
     for task in tasks:

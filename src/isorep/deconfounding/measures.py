@@ -111,7 +111,7 @@ def mixing(values: Array, batch: Array, label: Array, positive: Array, control: 
     both = len(np.unique(positive)) == 2
     return Mixing(
         batch_auroc=auroc,
-        batch_forest_auroc=predictability(values, codes, _forest)[0],
+        batch_forest_auroc=forest_auroc(values, batch),
         batch_accuracy=accuracy,
         batch_chance=float(np.bincount(codes).max() / len(codes)),
         batch_variance=between_batches(values, codes),
@@ -140,6 +140,11 @@ def predictability(values: Array, codes: Array, model: Callable[[], Any]) -> tup
     return float(roc_auc_score(codes[test], scores, multi_class="ovr")), accuracy
 
 
+def forest_auroc(values: Array, batch: Array) -> float:
+    """The AUROC of a random forest of the batch, which depends on the axes."""
+    return predictability(values, np.unique(batch, return_inverse=True)[1], _forest)[0]
+
+
 def _linear() -> Any:
     return make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))
 
@@ -157,7 +162,7 @@ def between_batches(values: Array, codes: Array) -> Measure:
     n, sizes = len(codes), np.bincount(codes)
     centred = np.asarray(values, np.float64) - np.mean(values, axis=0, dtype=np.float64)
     members = sparse.csr_array((np.ones(n), (codes, np.arange(n))), shape=(len(sizes), n))
-    between = float(((members @ centred) ** 2 / sizes[:, None]).sum())
+    between = float((np.asarray(members @ centred) ** 2 / sizes[:, None]).sum())
     total = float(np.einsum("ij,ij->", centred, centred))
     return Measure(between / total if total > 0 else 0.0, (len(sizes) - 1) / (n - 1))
 

@@ -6,11 +6,13 @@ from dataclasses import astuple
 from functools import partial
 from typing import Any
 
+from ..ica.cards import Example
+from ..ica.cards_page import card_parts, with_cards
 from ..report.document import Answer, Cell, Column, Definitions, Figure, Forms, Page, Prose, Section, Table
 from ..report.figures import IntervalRow, Intervals, Key, Line, Lines
 from ..report.page import page_of, size
 from ..report.read import MISSING, compact, count, fixed
-from .components import Component, Example
+from .components import Component
 from .result import CHANCE, Deconfounding, Mean, in_counts, told_p
 from .transforms import condition_name
 
@@ -219,7 +221,13 @@ def _components(result: Deconfounding) -> Section | None:
         f"{len(every)} components, of which {len(clouds[1].points)} are batch-driven.",
         Lines(shown, axes, 340, y_range=reach),
     )
-    return Section("components", "Components", (Prose((COMPONENTS,)), figure, _component_table(every)))
+    table, cards = _component_table(every), result.cards
+    if cards is None:
+        return Section("components", "Components", (Prose((COMPONENTS,)), figure, table))
+    first = (result.data.label, *result.data.batch)
+    grid = card_parts(cards, first=first, badges=lambda card: ("batch-driven",) * every[card.number].batch_driven)
+    whole = with_cards(table, cards, skip=first)
+    return Section("components", "Components", (Prose((COMPONENTS,)), figure, *grid, whole))
 
 
 def _component_table(every: tuple[Component, ...]) -> Table:
@@ -231,7 +239,7 @@ def _component_table(every: tuple[Component, ...]) -> Table:
     for each in every:
         values = [each.label_r2, each.label_information]
         values += [value for batch in batches for value in (each.batch_r2[batch], each.batch_information[batch])]
-        remarks = ["batch-driven"] * each.batch_driven + ["near-Gaussian"] * each.gaussian
+        remarks = ["batch-driven"] * each.batch_driven + ["near-Gaussian"] * bool(each.gaussian)
         recurs = {True: "yes", False: "no", None: MISSING}[each.recurs]
         texts = (recurs, ", ".join(remarks), _examples(each.highest), _examples(each.lowest))
         cells = (Cell(count(each.number), each.number), *map(_number, values), _number(each.recurrence, 3))

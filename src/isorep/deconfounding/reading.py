@@ -17,6 +17,7 @@ import numpy as np
 
 from ..annotated import entries_of, is_annotated
 from ..errors import InputError
+from ..ica.associations import named_columns, obs_of_file
 from ..representation import (
     Array,
     Matrix,
@@ -32,7 +33,7 @@ from ..storage import loaded, read
 from ..storage.naming import FLAG, NUMBER, TEXT, Tally, choose_columns, not_a_number
 from ..storage.registry import split_key
 from .controls import as_label, control_values
-from .inputs import Column, Inputs, least_p, refuse_confounded
+from .inputs import Column, Inputs, refuse_confounded
 
 MISSING = ("", "nan", "<NA>", "NaT", "None")
 _ANNOTATED = (".h5ad", ".zarr")
@@ -109,7 +110,20 @@ def open_inputs(
     if len(data) != len(keep):
         title, shape = columns[0].title, f"({len(keep)},)"
         raise InputError(f"{title} has shape {shape} where one label per row is needed: ({len(data)},)")
-    return _with_values(data, place, described, np.flatnonzero(keep), notes, keep_metadata)
+    rows = np.flatnonzero(keep)
+    obs, unread = _obs(embedding, data)
+    inputs = _with_values(data, place, described, rows, [*notes, *unread], keep_metadata)
+    return replace(inputs, obs={title: np.asarray(values)[rows] for title, values in obs.items()})
+
+
+def _obs(embedding: Any, data: Representation) -> tuple[dict[str, Any], list[str]]:
+    """Every column that describes the rows: those of obs, or of the table besides the features."""
+    if isinstance(embedding, str | Path):
+        return obs_of_file(embedding, data)
+    if not is_annotated(embedding) and not hasattr(embedding, "iloc"):
+        return {}, []
+    features = () if is_annotated(embedding) else data.columns or tuple(map(str, range(data.shape[1])))
+    return {name: held for name, held in named_columns(embedding).items() if name not in features}, []
 
 
 def _with_values(
@@ -152,11 +166,22 @@ def _with_values(
         label=described.label,
         batches=described.batches,
         guides=described.guides,
+        total=len(values),
         rows=rows,
         kept=kept,
         means=means,
         features=data.columns,
     )
+
+
+def open_column(embedding: Any, given: Any, title: str, inputs: Inputs) -> Column:
+    """A further column of the rows that are used, in which labels may be missing."""
+    column = _column(embedding, given, title)
+    if len(column.codes) != inputs.total:
+        raise InputError(
+            f"{column.title} has shape {column.codes.shape} where one label per row is needed: ({inputs.total},)"
+        )
+    return _some_rows(column, inputs.rows)
 
 
 def open_rows(rows: Any, inputs: Inputs, key: str | None = None) -> Array:
@@ -178,11 +203,8 @@ def open_rows(rows: Any, inputs: Inputs, key: str | None = None) -> Array:
 def _require_batches(batch: Column, folds: int | None) -> None:
     """Refuse fewer batches than folds, before anything is read."""
     if folds is not None and batch.count < folds:
-        told = f"{batch.title} has {batch.count} values and there are {folds} folds: a batch is never split"
-        raise InputError(
-            f"{told}, so lower folds to {batch.count} (with as many pairs no p-value is below "
-            f"{least_p(batch.count):.2g})"
-        )
+        told = f"{batch.title} has {batch.count} values and there are {folds} folds"
+        raise InputError(f"{told}: a batch is never split, so lower folds")
 
 
 def _without_missing(described: Described) -> tuple[Described, Array, list[str]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..errors import InputError
-from ..ica import ICA
+from ..ica import ICA, Cards
 from ..representation import Array
 from ..resampling import Interval, p_text
 from ..results import ResultRecord, Verdict, aligned, counted, told, wrapped
@@ -252,6 +252,8 @@ class Deconfounding(ResultRecord):
         Limits of these numbers, most important first.
     model : ICA or None
         PCA+ICA fitted on all rows, or on the other rows that were given.
+    cards : Cards or None
+        The components with what their cards share: columns read, chance levels, all loadings.
     place : str or None
         The matrix of AnnData that the embedding came from: X, the name of an obsm entry, or layers/NAME.
     seconds : dict of str to float
@@ -275,6 +277,7 @@ class Deconfounding(ResultRecord):
     caveats: tuple[str, ...]
     settings: dict[str, Any]
     model: ICA | None = field(default=None, repr=False)
+    cards: Cards | None = field(default=None, repr=False)
     place: str | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     second_opinions: tuple[PairedTest, ...] = ()
@@ -370,6 +373,13 @@ class Deconfounding(ResultRecord):
                 rows.append(row)
         return rows
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain data with a versioned schema; cards are among the components."""
+        told = super().to_dict()
+        if told["cards"] is not None:
+            del told["cards"]["items"]
+        return told
+
     def panels(self) -> list[str]:
         """Components only where there are any."""
         return [name for name in super().panels() if self.components or name != "plot_components"]
@@ -463,6 +473,7 @@ class Deconfounding(ResultRecord):
                 f"{without.auroc.value:.3f} ({without.difference:+.3f}, {in_counts(without, self.unit_word)})",
             ]
             parts.append("\n".join(map(wrapped, said)))
+        parts += [] if self.cards is None else [self.cards.text()]
         return told(self.verdict, *parts, notes=self.caveats)
 
 

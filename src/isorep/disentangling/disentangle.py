@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,13 @@ from scipy.optimize import linear_sum_assignment
 from ..comparison import Ensemble, compare_many
 from ..decoder import jacobian
 from ..errors import InputError
+from ..ica import Cards
+from ..ica.associations import joined_columns, named_columns
+from ..ica.cards import make_cards
 from ..representation import Array
 from ..rows import Progress, no_progress
 from ..settings import check_counts, check_seed
+from ..storage.tables import read_obs
 from .images import FEWEST, Pictures, as_pictures
 from .reconstruction import PrincipalImages, mean_and_spread, principal_images, reconstruct
 from .result import COMES_BACK, Component, Disentanglement, Training
@@ -46,6 +50,7 @@ def disentangle(
     held_out: float = 0.1,
     most: int = MOST_IMAGES,
     key: str | None = None,
+    obs: Any = None,
     checkpoints: str | Path | None = None,
     device: str = "cpu",
     random_state: int = 0,
@@ -86,6 +91,10 @@ def disentangle(
         Largest number of images, drawn at random.
     key : str, optional
         Name of the array in an npz file.
+    obs : mapping of str to values, data frame or path, optional
+        Columns that describe the images: extreme images of each component are read against them, as in
+        :func:`isorep.ica.component_cards`. A file may name the images in its column of ids; otherwise columns are in
+        the order of the images, those of a folder by name. Default: the subfolders of a folder of images.
     checkpoints : path, optional
         Folder for the state of trainings; the same call resumes from it.
     device : str
@@ -115,6 +124,7 @@ def disentangle(
     began = time.perf_counter()
     tell = progress or no_progress
     pictures = as_pictures(images, size=size, key=key, most=most, random_state=random_state, progress=tell)
+    columns, unread = _described(pictures, obs)
     settings = {
         "latents": latents,
         "size": size,
@@ -164,13 +174,14 @@ def disentangle(
         tell("trainings", index + 1, n_seeds)
     first = runs[0]
     sheet, rows = traversal(first.module, first.unmixing, first.latents, enlarge=_enlarge(size))
+    components = _components(runs, rows)
     shape = dict(zip(("channels", "height", "width"), pictures.values.shape[1:], strict=True))
     return Disentanglement(
         module=first.module,
         unmixing=first.unmixing,
         size=shape["height"],
         trainings=tuple(run.training for run in runs),
-        components=_components(runs, rows),
+        components=components,
         sheet=sheet,
         rows=rows,
         reconstructions=first.reconstructions,
@@ -183,8 +194,9 @@ def disentangle(
             **shape,
         },
         settings=settings,
-        caveats=(*pictures.notes, *_caveats(runs, len(pictures))),
+        caveats=(*pictures.notes, *_caveats(runs, len(pictures)), *unread),
         seconds=time.perf_counter() - began,
+        cards=_cards(first, components, pictures, columns),
     )
 
 
@@ -283,6 +295,44 @@ def _components(runs: list[Run], rows: tuple[int, ...]) -> tuple[Component, ...]
         )
         for index in (*rows, *np.setdiff1d(np.arange(first.components), rows))
     )
+
+
+def _described(pictures: Pictures, obs: Any) -> tuple[dict[str, Any], list[str]]:
+    """Columns that describe the images that are used: those given, or the subfolder of each."""
+    if obs is None:
+        folders = [Path(file).parts[0] if len(Path(file).parts) > 1 else "" for file in pictures.files]
+        return ({"folder": np.array(folders)} if any(folders) else {}), []
+    if isinstance(obs, str | Path):
+        table = read_obs(obs)
+        named = bool(pictures.files) and table.ids is not None
+        ids = np.array([Path(file).as_posix() for file in pictures.files]) if named else None
+        columns = joined_columns(table, ids, len(pictures) if named else pictures.of_rows, pictures.name)
+        unread = [f"components were not read against {name} ({why})" for name, why in list(table.left_out.items())[:8]]
+        return columns if named else {name: each[pictures.rows] for name, each in columns.items()}, unread
+    columns = {title: np.asarray(values) for title, values in named_columns(obs).items()}
+    for title, values in columns.items():
+        if values.shape != (pictures.of_rows,):
+            wanted = f"one value per image, ({pictures.of_rows},)"
+            raise InputError(f"column {title!r} of obs needs {wanted}, and has shape {values.shape}")
+    return {title: values[pictures.rows] for title, values in columns.items()}, []
+
+
+def _cards(first: Run, components: tuple[Component, ...], pictures: Pictures, columns: dict[str, Any]) -> Cards:
+    """Cards of the first training's components, in their order; latents have no names, so there are no loadings."""
+    numbers = [int(component.name.removeprefix("ica")) for component in components]
+    shared = np.array([np.median(each.correlations) if each.correlations else np.nan for each in components])
+    order = np.argsort(numbers)
+    several = bool(components) and components[0].comes_back is not None
+    sources = first.unmixing.transform(first.latents)
+    cards = make_cards(
+        sources,
+        columns,
+        ids=pictures.files or None,
+        numbers=pictures.rows,
+        gaussian=np.array([component.gaussian for component in components])[order],
+        stability=(shared[order], np.array([each.comes_back for each in components])[order]) if several else None,
+    )
+    return replace(cards, items=tuple(cards[number] for number in numbers))
 
 
 def _compared(runs: list[Run], random_state: int) -> Ensemble | None:

@@ -28,10 +28,15 @@ _SAID = {
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """Images as bytes of shape (n, channels, size, size), in the order of their names or rows."""
+    """Images as bytes of shape (n, channels, size, size), in the order of their names or rows.
+
+    ``rows`` are the places of these images among all ``of_rows``.
+    """
 
     values: Array
     name: str
+    rows: Array
+    of_rows: int
     files: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -115,7 +120,8 @@ def _array(given: Any, name: str, size: int, most: int | None, rng: np.random.Ge
     if values.ndim != 4 or values.shape[-1] not in (1, 3, 4) or min(values.shape) < 1:
         wanted = "(n, height, width) or (n, height, width, channels) with 1, 3 or 4 channels"
         raise InputError(f"{name} has the shape {np.shape(given)} where {wanted} is needed")
-    rows = _chosen(len(values), most, rng)
+    count = len(values)
+    rows = _chosen(count, most, rng)
     notes = []
     if values.shape[-1] == 4:
         notes.append("the fourth channel, transparency, was left out")
@@ -126,7 +132,7 @@ def _array(given: Any, name: str, size: int, most: int | None, rng: np.random.Ge
     if values.dtype.kind in "ui" and values.max() == 1 and values.min() == 0:
         values = 255 * values.astype(np.uint8)
         notes.append("its whole numbers are 0 and 1: they were read as black and white")
-    return Pictures(_resized(values, size, name), name, notes=tuple(notes))
+    return Pictures(_resized(values, size, name), name, rows, count, notes=tuple(notes))
 
 
 def _folder(path: Path, size: int, most: int | None, fewest: int, rng: np.random.Generator, tell: Progress) -> Pictures:
@@ -135,7 +141,8 @@ def _folder(path: Path, size: int, most: int | None, fewest: int, rng: np.random
     files = [file for file in files if not any(part.startswith(".") for part in file.relative_to(path).parts)]
     if not files:
         raise InputError(f"{path} holds no images ({', '.join(IMAGES)})")
-    chosen = [files[index] for index in _chosen(len(files), most, rng)]
+    rows = _chosen(len(files), most, rng)
+    chosen = [files[index] for index in rows]
     _require_enough(len(chosen), fewest, str(path))
     values = np.empty((len(chosen), size, size, 3), np.uint8)
     seen: Counter[str] = Counter()
@@ -147,7 +154,7 @@ def _folder(path: Path, size: int, most: int | None, fewest: int, rng: np.random
     tell("reading images", len(chosen), len(chosen))
     names = tuple(str(file.relative_to(path)) for file in chosen)
     notes = tuple(words.format(seen[kind]) for kind, words in _SAID.items() if seen[kind])
-    return Pictures(values, path.name or str(path), names, notes)
+    return Pictures(values, path.name or str(path), rows, len(files), names, notes)
 
 
 def _read(file: Path, size: int) -> tuple[Array, set[str]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from functools import partial
 
+from ..ica.cards_page import card_parts, with_cards
 from ..report.charts import rung_name
 from ..report.document import Answer, Figure, Forms, Page, Prose, Section, Table
 from ..report.figures import IntervalRow, Intervals, Key, Picture
@@ -13,6 +15,7 @@ from ..report.read import MISSING, compact, count, fixed, percent
 from .result import COMES_BACK, HALF, Disentanglement
 
 MOST_DRAWN = 24
+MOST_STRIPS = 250_000  # letters of all pictures on cards
 WORLD = (
     "A reproducible component is determined by the images and the kind of network; that it is a factor of the "
     "world is another question."
@@ -123,7 +126,20 @@ def _components(result: Disentanglement) -> Section:
     )
     columns: Forms = {"component": str, "reproducible": str, "mean": short, "least": short, "": str}
     table = Table.of("components", "Correlation with the partner in other trainings", columns, rows)
-    return Section("components", "Components", (Prose((MATCHED,)), *((figure,) if drawn else ()), table))
+    shown = (Prose((MATCHED,)), *((figure,) if drawn else ()))
+    if result.cards is None:
+        return Section("components", "Components", (*shown, table))
+    grid = card_parts(result.cards, strips=_strips(result))
+    return Section("components", "Components", (*shown, *grid, with_cards(table, result.cards)))
+
+
+def _strips(result: Disentanglement) -> dict[int, Picture]:
+    """The traversal of each component as a picture of its own, unless all together would be too large for a page."""
+    pngs = [base64.b64encode(strip).decode("ascii") for strip in result.sheet.strips]
+    if sum(map(len, pngs)) > MOST_STRIPS:
+        return {}
+    title = "Traversal of ica{}, from its 5% to its 95% quantile"
+    return {row: Picture(png, title.format(row)) for row, png in zip(result.rows, pngs, strict=True)}
 
 
 def _trainings(result: Disentanglement) -> Section:

@@ -14,6 +14,7 @@ import numpy as np
 from ..comparison import Ensemble
 from ..errors import InputError
 from ..files import replacing, require_writable
+from ..ica import Cards
 from ..models.load import weights_of
 from ..representation import Array
 from ..results import ResultRecord, aligned, told, wrapped
@@ -128,6 +129,8 @@ class Disentanglement(Disentangler, ResultRecord):
         components, their difference (grey is none), and reconstructions from as many principal components.
     ensemble : Ensemble or None
         Agreement of the latents of all trainings, by :func:`isorep.compare_many`.
+    cards : Cards or None
+        What each component is: extreme images read against columns, associations, histogram; in their order.
     """
 
     schema: ClassVar[str] = "isorep.disentangle/1"
@@ -144,6 +147,7 @@ class Disentanglement(Disentangler, ResultRecord):
     settings: dict[str, Any]
     caveats: tuple[str, ...] = ()
     seconds: float = 0.0
+    cards: Cards | None = field(default=None, repr=False)
 
     @property
     def worst(self) -> Training:
@@ -285,7 +289,8 @@ class Disentanglement(Disentangler, ResultRecord):
         lines = [f"decoder: {responds}, constant {first.constant:.3g} up to scale among these{loss}"]
         if self.ensemble is not None:
             lines.append(f"latents of all trainings: {self.ensemble.verdict.sentence}")
-        return told(self.verdict, self.table(), "\n".join(map(wrapped, lines)), notes=self.caveats)
+        cards = () if self.cards is None else (self.cards.text(),)
+        return told(self.verdict, self.table(), "\n".join(map(wrapped, lines)), *cards, notes=self.caveats)
 
 
 def _share(value: float) -> str:

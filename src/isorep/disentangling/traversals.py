@@ -46,7 +46,7 @@ def traversal(
     images = images.reshape(count, steps, *images.shape[1:])
     moved = images.std(1).reshape(count, -1).mean(1)
     order = np.argsort(-moved, kind="stable")[:most]
-    return contact_sheet(images[order], enlarge=enlarge), tuple(order.tolist())
+    return contact_sheet(images[order], enlarge=enlarge, strips=True), tuple(order.tolist())
 
 
 def decoded(module: Any, latents: Array) -> Array:
@@ -86,18 +86,19 @@ _PAPER = 255
 
 @dataclass(frozen=True)
 class Sheet:
-    """A picture of many images: PNG bytes, and its size in pixels."""
+    """A picture of many images: PNG bytes, its size in pixels, and its rows as pictures where asked for."""
 
     png: bytes
     width: int
     height: int
+    strips: tuple[bytes, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; the bytes as base64."""
         return {"png": base64.b64encode(self.png).decode("ascii"), "width": self.width, "height": self.height}
 
 
-def contact_sheet(images: Any, *, enlarge: int = 1) -> Sheet:
+def contact_sheet(images: Any, *, enlarge: int = 1, strips: bool = False) -> Sheet:
     """Images in rows and columns on white.
 
     Parameters
@@ -106,6 +107,8 @@ def contact_sheet(images: Any, *, enlarge: int = 1) -> Sheet:
         In [0, 1]; one or three channels.
     enlarge : int
         Pixels of the sheet for each pixel of an image, along each side.
+    strips : bool
+        Keep each row as a picture of its own, too; default: no.
     """
     values = np.asarray(images)
     if values.ndim != 5 or values.shape[2] not in (1, 3) or min(values.shape) < 1:
@@ -119,7 +122,8 @@ def contact_sheet(images: Any, *, enlarge: int = 1) -> Sheet:
         for column in range(columns):
             top, left = row * (height + _GAP), column * (width + _GAP)
             sheet[top : top + height, left : left + width] = np.moveaxis(pixels[row, column], 0, -1)
-    return Sheet(png_bytes(sheet), sheet.shape[1], sheet.shape[0])
+    rows_alone = [sheet[top : top + height] for top in range(0, len(sheet), height + _GAP)] if strips else []
+    return Sheet(png_bytes(sheet), sheet.shape[1], sheet.shape[0], tuple(map(png_bytes, rows_alone)))
 
 
 def png_bytes(pixels: Array) -> bytes:

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .cards import Card, Cards, component_cards
     from .curvature import Plane
     from .estimator import ICA, GaussianityWarning
     from .refits import Stability, stability
@@ -17,15 +18,29 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ICA": "estimator",
+    "Card": "cards",
+    "Cards": "cards",
     "GaussianityWarning": "estimator",
     "Plane": "curvature",
     "Stability": "refits",
     "Whitening": "whitening",
+    "component_cards": "cards",
     "stability": "refits",
     "summarise": "summary",
 }
 
-__all__ = ["ICA", "GaussianityWarning", "Plane", "Stability", "Whitening", "stability", "summarise"]
+__all__ = [
+    "ICA",
+    "Card",
+    "Cards",
+    "GaussianityWarning",
+    "Plane",
+    "Stability",
+    "Whitening",
+    "component_cards",
+    "stability",
+    "summarise",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,7 @@ from ..report.figures import Heatmap, Key, Line, Lines
 from ..report.page import page_of, size
 from ..report.read import MISSING, compact, count, fixed, percent
 from ..representation import Array
+from .cards_page import card_parts, with_cards
 from .curvature import Constants
 from .estimator import ICA
 from .refits import COMES_BACK, Stability
@@ -60,14 +61,15 @@ def fit_page(result: Fit) -> Page:
     digits = {"contrast": 4, "kurtosis": 2, "skewness": 2, "uncertainty": 3}
     columns = {key: (getattr(ica, f"{key}_"), digits[key]) for key in digits if hasattr(ica, f"{key}_")}
     table = _component_table(ica, columns, "Every component", np.zeros(len(ica.components_), bool))
-    shown: tuple[Part, ...] = (_contrast_figure(ica), *_kurtosis_figure(ica), table)
+    shown = (*_cards(result), _contrast_figure(ica), *_kurtosis_figure(ica), with_cards(table, result.cards))
+    path = Section("path", "Convergence", _path(ica))
     return page_of(
         result,
         f"{result.name} · ICA",
         f"Independent components of {result.name}",
         Answer(_headline(ica, gaussian), result.reading, reached),
         tiles,
-        (Section("components", "Components", shown), _planes(result), Section("path", "Convergence", _path(ica))),
+        (Section("components", "Components", shown), _planes(result), path),
         data=_size(result),
     )
 
@@ -96,7 +98,8 @@ def stability_page(result: Stability) -> Page:
     ]
     table = _component_table(ica, result.columns, "Every component; angles in radians", back & ~back.all())
     strayed, tails = _angle_figure(result), _kurtosis_figure(ica)
-    components: tuple[Part, ...] = (_score_figure(result), *strayed, *tails, _contrast_figure(ica), table)
+    figures = (_score_figure(result), *strayed, *tails, _contrast_figure(ica))
+    components: tuple[Part, ...] = (*_cards(result), *figures, with_cards(table, result.cards))
     return page_of(
         result,
         f"{result.name} · stability",
@@ -119,6 +122,11 @@ def _data_tiles(result: Fit | Stability) -> list[tuple[str, str, str]]:
 
 
 # Components one by one
+
+
+def _cards(result: Fit | Stability) -> tuple[Part, ...]:
+    """What each component is, where rows were given."""
+    return () if result.cards is None else card_parts(result.cards, contrast=result.ica.contrast_.tolist())
 
 
 def _component_table(ica: ICA, columns: Mapping[str, tuple[Array, int]], title: str, strong: Array) -> Table:

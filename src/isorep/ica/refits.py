@@ -22,6 +22,7 @@ from ..results import ResultRecord, aligned, plain, told
 from ..rows import Progress, SelectedRows, no_progress
 from ..settings import check_counts
 from ..threads import Crew
+from .cards import Cards, about_rows, cards_of_rows
 from .contrasts import contrast_named
 from .curvature import Constants, Plane, constants, curvature, weak_planes
 from .estimator import ICA
@@ -45,6 +46,8 @@ def stability(
     resample: bool = True,
     ica: ICA | None = None,
     groups: Any = None,
+    obs: Any = None,
+    cards: bool = True,
     random_state: Any = 0,
     progress: Progress | None = None,
 ) -> Stability:
@@ -72,6 +75,11 @@ def stability(
         Estimator whose settings are used; it is not changed. Default: ``ICA()``.
     groups : (n,) labels, optional
         Group per row; rows of a group are drawn together.
+    obs : mapping of str to (n,) values, data frame or AnnData, optional
+        Columns that describe the rows; the cards of components are read against them, as in
+        :func:`~isorep.ica.component_cards`. Default: the obs of AnnData.
+    cards : bool
+        Make the cards of components; default: yes.
     random_state : int, RandomState or None
         Seed of the resamples and starts.
     progress : callable, optional
@@ -95,6 +103,7 @@ def stability(
     if reference.whiten is None:
         raise InputError("stability compares whitened components, and ICA(whiten=None) has none")
     if is_annotated(X):
+        obs = X.obs if obs is None else obs
         X = as_representation(X, "AnnData")
     data = open_rows(reference, X, reset=True)
     columns = getattr(reference, "feature_names_in_", None)
@@ -124,6 +133,9 @@ def stability(
     result = _described(data, reference, fits, asked)
     if columns is not None:
         reference.feature_names_in_ = columns
+    if cards:
+        about = about_rows(reference, X) | {"stability": (result.scores, result.comes_back)}
+        result = replace(result, cards=cards_of_rows(reference, data, obs, **about))
     if not isinstance(X, Representation):
         return result
     return replace(result, name=X.name or "X", notes=tuple(reading_notes(X)))
@@ -201,6 +213,8 @@ class Stability(ResultRecord):
     refits : tuple of RefitFacts
     notes : tuple of str
         Notes on columns left out or converted when the data were read.
+    cards : Cards or None
+        What each component is: loadings, extreme rows, associations, histogram.
     """
 
     schema: ClassVar[str] = "isorep.stability/1"
@@ -219,6 +233,7 @@ class Stability(ResultRecord):
     refits: tuple[RefitFacts, ...]
     settings: dict[str, Any]
     notes: tuple[str, ...] = ()
+    cards: Cards | None = None
 
     @property
     def scores(self) -> Array:
@@ -371,7 +386,10 @@ class Stability(ResultRecord):
         return super().to_dict() | dict(plain(facts | more))
 
     def __str__(self) -> str:
-        return told(self.reading, self.table(), notes=self.caveats)
+        cards = () if self.cards is None else (self.cards.text(),)
+        return told(
+            self.reading, self.table(), *cards, notes=(*self.caveats, *(self.cards.notes if self.cards else ()))
+        )
 
 
 MOST_CELLS = 2**26  # drawn for one refit

@@ -19,6 +19,8 @@ from .whitening import columns_left_out
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from .cards import Cards
+
 MOST_PLANES = 200  # that are named one by one
 _WHOLE = 200  # components up to which the matrix of planes is kept as it is
 _BLOCKS = 64  # blocks per side beyond that
@@ -31,7 +33,13 @@ _NORMAL_SPREAD = {"logcosh": (0.4755, 0.3064), "exp": (0.7511, 0.5319), "cube": 
 
 
 def summarise(
-    ica: ICA, *, name: str, rows: int, seconds: float | None = None, peak_memory: int | None = None
+    ica: ICA,
+    *,
+    name: str,
+    rows: int,
+    seconds: float | None = None,
+    peak_memory: int | None = None,
+    cards: Cards | None = None,
 ) -> dict[str, Any]:
     """A fitted ICA as plain data (schema ``isorep.ica/1``).
 
@@ -45,6 +53,8 @@ def summarise(
         Number of rows it was fitted to.
     seconds, peak_memory : float and int, optional
         Run time, and peak memory in bytes, of the fit.
+    cards : Cards, optional
+        What each component is, by :func:`component_cards`.
 
     Examples
     --------
@@ -54,7 +64,7 @@ def summarise(
     >>> summarise(isorep.ICA().fit(X), name="sources", rows=3000)["reading"]
     'All 3 components differ from Gaussian.'
     """
-    return Fit.of(ica, name=name, rows=rows, seconds=seconds, peak_memory=peak_memory).to_dict()
+    return Fit.of(ica, name=name, rows=rows, seconds=seconds, peak_memory=peak_memory, cards=cards).to_dict()
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +72,7 @@ class Fit(ResultRecord):
     """A fitted ICA as a result; without whitening there are no planes, and ``n_weak_planes`` is None.
 
     ``planes`` are those without curvature beyond sampling error, the least certain first; ``notes`` say what was left
-    out or converted when the data were read.
+    out or converted when the data were read; ``cards`` say what each component is, where rows were given.
     """
 
     schema: ClassVar[str] = "isorep.ica/1"
@@ -76,6 +86,7 @@ class Fit(ResultRecord):
     seconds: float | None = None
     peak_memory: int | None = None
     notes: tuple[str, ...] = ()
+    cards: Cards | None = None
 
     @classmethod
     def of(cls, ica: ICA, *, name: str, rows: int, **more: Any) -> Fit:

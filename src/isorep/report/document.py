@@ -247,7 +247,75 @@ class Row:
     parts: tuple[Part, ...]
 
 
-Part = Answer | Prose | Heading | Notes | Definitions | Quotation | Table | Figure | Row
+@dataclass(frozen=True)
+class Bar:
+    """A signed bar of a card, from -1 to 1, and its number as text."""
+
+    name: str
+    value: float
+    text: str
+
+    @property
+    def width(self) -> float:
+        """Its length in per cent."""
+        return round(100 * min(abs(self.value), 1.0), 1)
+
+
+@dataclass(frozen=True)
+class Card:
+    """One of many things of a kind: findings in words, a small histogram, bars, terms and rows of details.
+
+    ``keys`` are the numbers that the grid sorts by, ``strip`` is a picture of it.
+    """
+
+    title: str
+    badges: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
+    span: str = ""
+    bars: tuple[Bar, ...] = ()
+    terms: tuple[tuple[str, str], ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    keys: tuple[float | None, ...] = ()
+    strip: Picture | None = None
+
+    @property
+    def outline(self) -> str:
+        """The histogram as an SVG path, one unit across per bin and ten units high."""
+        most = max(self.counts, default=0) or 1
+        return "M0 10" + "".join(f"V{10 - 10 * max(each, 0) / most:.3g}h1" for each in self.counts) + "V10z"
+
+    @property
+    def sorted_by(self) -> str:
+        """The keys as the page keeps them."""
+        return " ".join("-" if key is None else f"{key:.4g}" for key in self.keys)
+
+
+@dataclass(frozen=True)
+class CardGrid:
+    """Cards that can be searched and sorted; ``orders`` name their keys, ``columns`` those of their rows.
+
+    The first cards are open; without a script the others are folded.
+    """
+
+    template: ClassVar[str] = "cards.html"
+    shown: ClassVar[int] = 12
+    name: str
+    title: str
+    noun: str
+    orders: tuple[str, ...]
+    columns: tuple[str, ...]
+    cards: tuple[Card, ...]
+    bars_title: str = ""
+
+    def __post_init__(self) -> None:
+        if any(len(card.keys) != len(self.orders) for card in self.cards):
+            raise ValueError("a card has as many keys as there are orders")
+        if any(len(row) != len(self.columns) for card in self.cards for row in card.rows):
+            raise ValueError("a row of a card has as many cells as there are columns")
+
+
+Part = Answer | Prose | Heading | Notes | Definitions | Quotation | Table | Figure | Row | CardGrid
 
 
 # A page as plain data for JSON, and back

@@ -21,6 +21,7 @@ from ..files import write_text
 from ..results import ResultRecord
 from .document import (
     Answer,
+    CardGrid,
     Cell,
     Column,
     Definitions,
@@ -107,7 +108,9 @@ def _apart(part: Any, before: str) -> Any:
         part = replace(part, parts=_apart(part.parts, before))
     if isinstance(part, Figure) and part.table is not None:
         part = replace(part, table=_apart(part.table, before))
-    return replace(part, name=f"{before}-{part.name}") if isinstance(part, Section | Figure | Table) else part
+    return (
+        replace(part, name=f"{before}-{part.name}") if isinstance(part, Section | Figure | Table | CardGrid) else part
+    )
 
 
 @cache

@@ -38,6 +38,12 @@ def column(path: Path, name: str, missing: bool = False) -> Array:
     return tree.column_of_tree(HDF5Tree(path), name, missing)
 
 
+def columns(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
+    """The columns of obs of an AnnData object, and those that are not read; none of any other file."""
+    held = HDF5Tree(path)
+    return tree.columns(held) if tree.is_annotated(held) else ({}, {})
+
+
 def save(path: Path, rows: RowStream, key: str | None) -> None:
     """Write the datasets ``values`` and ``ids``; an ``.h5ad`` file holds the values as an entry of obsm."""
     with h5py().File(path, "w") as file:

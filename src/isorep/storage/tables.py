@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..representation import Array
+from ..representation import Array, Representation
 from . import naming, parquet, text
-from .naming import FLAG, NUMBER, Tally, as_text, require_column, require_plausible
+from .naming import FLAG, METADATA_PREFIX, NUMBER, TEXT, Tally, as_text, require_column, require_plausible
 from .registry import column, guarded, read, reader, split_key
 
 _CELL_BYTES = 64
+_MOST_NUMBERS = 50  # columns besides the features that describe rows; Metadata_* columns are not counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +103,59 @@ def _features(module: Any, path: Path, key: str | None, ids: str | None, besides
     return NamedColumns(columns, path.name, contents.ids, contents.left_out, contents.converted)
 
 
+def read_obs(path: str | Path, rows: Representation | None = None) -> NamedColumns:
+    """Columns that describe the rows of a file, with missing values, and those that cannot be read, with the reason.
+
+    Parameters
+    ----------
+    path : str or Path
+        An AnnData file, whose obs is read; a csv or parquet table; or another file with arrays of one dimension.
+        ``FILE::a,b`` names some columns, unless ``rows`` come from the same file.
+    rows : Representation, optional
+        What :func:`isorep.read` took from the file: its features do not describe the rows.
+    """
+    file, key = split_key(path, None)
+    module = reader(file)
+    wanted = None if key is None or rows is not None else _names(key)
+    found, left_out, ids = guarded(file, _obs, module, file, rows)
+    if wanted is not None:
+        for name in wanted:
+            require_column(name, list(found))
+        found = {name: found[name] for name in wanted}
+    return NamedColumns(found, file.name, ids, left_out)
+
+
+def _obs(module: Any, path: Path, rows: Representation | None) -> tuple[dict[str, Array], dict[str, str], Array | None]:
+    if module not in (text, parquet):
+        annotated, left_out = module.columns(path) if hasattr(module, "columns") else ({}, {})
+        if annotated or left_out:
+            return annotated, left_out, column(path, "obs_names")
+        others = [] if rows is None or not hasattr(module, "column") else list(rows.left_out)
+        return {name: held for name in others for held in _vector(path, name, len(rows or ()))}, {}, None
+    names, parse, index, _ = (_text_columns if module is text else _parquet_columns)(path)
+    ids_name = next(iter(index), None) or naming.default_ids_name(names)
+    features: set[str] = set()
+    if rows is not None:  # names that only count the columns are not kept
+        features = set(rows.columns or map(str, range(rows.shape[1])))
+    chosen = [name for name in names if name != ids_name and name not in (*index, *features)]
+    refused: dict[str, str] = {}
+    found = parse(chosen if ids_name is None else [*chosen, ids_name], refused)
+    ids = None if ids_name is None else found.pop(ids_name)
+    numbers = [name for name in found if found[name].dtype.kind in "fiu" and not name.startswith(METADATA_PREFIX)]
+    if len(numbers) > _MOST_NUMBERS:  # another embedding
+        refused |= dict.fromkeys(numbers, f"one of {len(numbers)} columns of numbers besides the features")
+    return {name: found[name] for name in found if name not in refused}, refused, ids
+
+
+def _vector(path: Path, name: str, n: int) -> list[Array]:
+    """An array of a file, where it has one entry per row."""
+    try:
+        held = column(path, name)
+    except InputError:  # a matrix, which describes no rows
+        return []
+    return [held] if held.ndim == 1 and len(held) == n else []
+
+
 def _names(key: str) -> list[str]:
     return [name.strip() for name in key.split(",") if name.strip()]
 
@@ -112,7 +166,7 @@ def _text_columns(path: Path) -> tuple[list[str], Any, list[str], dict[str, str]
         names, comma = list(table.kinds), table.comma
         ids_name = naming.default_ids_name(names)
 
-    def parse(wanted: list[str]) -> dict[str, Array]:
+    def parse(wanted: list[str], refused: dict[str, str] | None = None) -> dict[str, Array]:
         with text._open(path) as table:
             indices = [table.names.index(name) for name in wanted]
             cells: list[list[str]] = [[] for _ in wanted]
@@ -122,15 +176,18 @@ def _text_columns(path: Path) -> tuple[list[str], Any, list[str], dict[str, str]
                 for index, kept in zip(indices, cells, strict=True):
                     kept.append(row[index])
         return {
-            name: naming.as_ids(kept) if name == ids_name else _typed(name, kept, comma)
+            name: naming.as_ids(kept) if name == ids_name else _typed(name, kept, comma, refused is not None)
             for name, kept in zip(wanted, cells, strict=True)
         }
 
     return names, parse, [], {}
 
 
-def _typed(name: str, cells: list[str], comma: bool) -> Array:
-    """Whole numbers, numbers (NaN for what is missing), flags or text; numbers with mistakes in them are refused."""
+def _typed(name: str, cells: list[str], comma: bool, lenient: bool = False) -> Array:
+    """Whole numbers, numbers (NaN for what is missing), flags or text; numbers with mistakes in them are refused.
+
+    If ``lenient`` they are text.
+    """
     if text.all_whole(cells) and all(map(naming.is_filled, cells)) and max(map(len, cells)) < 19:
         return np.array([int(cell) for cell in cells], dtype=np.int64)
     if text.all_whole(cells) and max(map(len, cells)) >= 19:
@@ -138,7 +195,12 @@ def _typed(name: str, cells: list[str], comma: bool) -> Array:
     tally = Tally(name, comma)
     for row, cell in enumerate(cells):
         tally.add(cell, row)
-    kind = tally.kind(labels=True)
+    try:
+        kind = tally.kind(labels=True)
+    except InputError:
+        if not lenient:
+            raise
+        kind = TEXT
     if kind == NUMBER and any(map(naming.is_filled, cells)):
         plain = (cell.replace(",", ".") if comma else cell for cell in cells)
         return np.array([float(cell) if naming.is_filled(cell) else np.nan for cell in plain])
@@ -153,15 +215,22 @@ def _parquet_columns(path: Path) -> tuple[list[str], Any, list[str], dict[str, s
     left_out = {name: kind for name, kind in parquet.column_kinds(schema).items() if kind.startswith("list")}
     names = [name for name in schema.names if name not in left_out]
 
-    def parse(wanted: list[str]) -> dict[str, Array]:
+    def parse(wanted: list[str], refused: dict[str, str] | None = None) -> dict[str, Array]:
+        """Columns as arrays; with ``refused`` dates are read too, and what holds neither is collected there."""
         from pyarrow import types
 
         columns: dict[str, Array] = {}
         for name in wanted:
             cells = file.read(columns=[name]).column(0)
             kind = cells.type.value_type if types.is_dictionary(cells.type) else cells.type
+            if refused is not None and (types.is_nested(kind) or types.is_time(kind) or types.is_duration(kind)):
+                refused[name] = f"it holds {kind}"
+                continue
             if types.is_temporal(kind):
-                raise InputError(f"column {name!r} holds {kind}, neither numbers nor labels")
+                if refused is None:
+                    raise InputError(f"column {name!r} holds {kind}, neither numbers nor labels")
+                columns[name] = np.asarray(cells.cast("timestamp[s]", safe=False).to_numpy())
+                continue
             if types.is_boolean(kind):
                 columns[name] = np.asarray(cells.cast(kind).to_numpy())
             elif types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind):

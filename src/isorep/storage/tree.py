@@ -113,6 +113,23 @@ def column(tree: Tree, name: str, missing: bool = False) -> Array:
     return _element(tree, f"obs/{name}", missing)
 
 
+def columns(tree: Tree) -> tuple[dict[str, Array], dict[str, str]]:
+    """All columns of obs but the names of the rows, with missing entries; and those that are not read, and why."""
+    order = [str(name) for name in tree.attributes("obs").get("column-order", ())]
+    index = str(tree.attributes("obs").get(_INDEX, _INDEX))
+    found, left_out = {}, {}
+    for name in [*order, *(name for name in tree.names("obs") if name not in order)]:
+        if name in (index, "__categories") or name not in tree.names("obs"):
+            continue
+        try:
+            held = _element(tree, f"obs/{name}", missing=True)
+            whole = tree.attributes(f"obs/{name}").get("encoding-type") == "nullable-integer" and held.dtype.kind == "U"
+            found[name] = np.array([float(cell or "nan") for cell in held.tolist()]) if whole else held
+        except InputError as error:
+            left_out[name] = str(error)
+    return found, left_out
+
+
 def _names(tree: Tree, frame: str) -> tuple[str, ...] | None:
     """The names of a frame's rows: those of the variables; None where there is no such frame."""
     name = str(tree.attributes(frame).get(_INDEX, _INDEX))

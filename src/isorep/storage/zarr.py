@@ -48,6 +48,12 @@ def column(path: Path, name: str, missing: bool = False) -> Array:
     return hierarchy.column_of_tree(tree, name, missing)
 
 
+def columns(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
+    """The columns of obs of an AnnData object, and those that are not read; none of any other file."""
+    held = ZarrTree(path)
+    return hierarchy.columns(held) if hierarchy.is_annotated(held) else ({}, {})
+
+
 def save(path: Path, rows: RowStream, key: str | None) -> None:
     """Write one array; with ids, labels or a key, a group with the arrays ``values``, ``ids`` and one a label."""
     zarr = _zarr()

@@ -443,6 +443,56 @@
   const articles = [...document.querySelectorAll("article")];
   for (const scope of articles.length ? articles : [document.body]) linked(scope, every);
 
+  /* Cards: those that hold every word, or the number, that is looked for; the largest first by what is chosen */
+
+  for (const holder of document.querySelectorAll(".cards")) {
+    const deck = holder.querySelector(".deck");
+    const rest = holder.querySelector(".rest");
+    const [find, order, count] = ["input", "select", "output"].map((name) => holder.querySelector(`.controls ${name}`));
+    const first = deck.children.length;
+    if (rest) {
+      deck.append(...rest.querySelectorAll(".card"));
+      rest.remove();
+    }
+    const cards = [...deck.children].map((card, place) => ({
+      card,
+      place,
+      keys: card.dataset.o.split(" ").map((key) => (key === "-" ? -Infinity : Number(key))),
+      number: card.querySelector(".heading").firstChild.textContent.match(/\d+/)?.[0],
+      words: card.textContent.toLowerCase(),
+    }));
+    const more = document.createElement("button");
+    more.type = "button";
+    more.className = "quiet";
+    more.textContent = `Show all ${cards.length}`;
+    let all = cards.length <= first;
+
+    const show = () => {
+      const asked = find.value.trim().toLowerCase();
+      const words = asked.split(/\s+/);
+      const fits = (each) => (/^\d+$/.test(asked) ? each.number === asked : words.every((word) => each.words.includes(word)));
+      const found = cards.filter((each) => !asked || fits(each));
+      const by = order.value;
+      found.sort((a, b) => (by === "" ? 0 : b.keys[by] - a.keys[by] || 0) || a.place - b.place);
+      const seen = all || asked ? found : found.slice(0, first);
+      for (const { card } of cards) card.hidden = true;
+      for (const { card } of seen) card.hidden = false;
+      deck.append(...found.map(({ card }) => card));
+      more.hidden = all || Boolean(asked);
+      count.textContent = `${seen.length} of ${cards.length}`;
+    };
+
+    find.addEventListener("input", show);
+    order.addEventListener("change", show);
+    more.addEventListener("click", () => {
+      all = true;
+      show();
+      cards[first].card.querySelector("summary")?.focus();
+    });
+    deck.after(more);
+    show();
+  }
+
   /* Tables: sort by a column, download as CSV */
 
   const text = (cell) => cell.textContent.trim();
