@@ -300,7 +300,7 @@ def _classified(
 
     def fit_one(at: slice) -> list[Score]:
         name, classifier, task = fits[at.start]
-        rows = Rows(*spaces[name], *task.rows(split.train), *task.rows(split.test), bins)
+        rows = replace(Rows(*spaces[name], *task.rows(split.train), *task.rows(split.test)), bins=bins)
         predicted, importance = fitted(rows, classifier, asked.random_state + seed)
         parts = {}
         for share in asked.top if classifier == first and name in asked.names else ():
