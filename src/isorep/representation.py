@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from .annotated import dense, is_annotated, opened
 from .chunked import ChunkedRows, is_dask
 from .errors import InputError
+from .files import without_secrets
 
 Array = NDArray[Any]
 
@@ -180,7 +181,7 @@ def told_apart(names: Sequence[str], origins: Sequence[Any]) -> list[str]:
     >>> told_apart(["flat.npy", "flat.npy"], ["runs/seed0/flat.npy", "runs/seed1/flat.npy"])
     ['seed0/flat.npy', 'seed1/flat.npy']
     """
-    split = [str(origin or "").partition("::") for origin in origins]
+    split = [without_secrets(str(origin or "")).partition("::") for origin in origins]
     folders = [Path(path).resolve().parts[1:-1] if path else () for path, _, _ in split]
     parts = [f"{name}{mark}{part}" for name, (_, mark, part) in zip(names, split, strict=True)]
     by_folder = [

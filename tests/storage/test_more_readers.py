@@ -265,6 +265,14 @@ def test_torch_dicts_bfloat16_and_ids(tmp_path):
     torch.save({"epoch": 3, "losses": [0.1]}, tmp_path / "none.pt")
     with pytest.raises(isorep.InputError, match="it holds dict without a tensor"):
         isorep.read(tmp_path / "none.pt")
+    torch.save([torch.ones(3, 2), torch.ones(1, 2)], tmp_path / "batches.pt")
+    with pytest.raises(
+        isorep.InputError, match=r"a list of 2 tensors where a tensor is read: .* torch\.cat\(tensors\)"
+    ):
+        isorep.read(tmp_path / "batches.pt")
+    torch.save([torch.ones(3, 2), torch.ones(3)], tmp_path / "mixed.pt")
+    with pytest.raises(isorep.InputError, match="a list of 2 tensors where a tensor is read: save the one"):
+        isorep.read(tmp_path / "mixed.pt")
 
 
 def write_shards(folder, suffix):

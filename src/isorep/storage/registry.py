@@ -183,7 +183,7 @@ def read(
     path, key = split_key(path, key)
     module = import_module(".parts", __package__) if in_chunks else reader(path)
     used = {each.rpartition("::")[2] for each in besides if each is not None}
-    contents = guarded(path, module.load, path, key, ids, used)
+    contents = _named(guarded(path, module.load, path, key, ids, used), key)
     left_out = {each: reason for each, reason in contents.left_out.items() if each not in used}
     origin = f"{path}::{contents.part}" if contents.part else str(path)
     described = (name or path.name, left_out, dict(contents.converted), origin, contents.taken, contents.columns)
@@ -236,6 +236,11 @@ def labels(where: str, source: str | Path, *, missing: bool = False) -> Array:
 def suffixes() -> list[str]:
     """The suffixes that can be read."""
     return list(_FAMILIES)
+
+
+def _named(contents: Contents, key: str | None) -> Contents:
+    """Contents with the name of their part where the user gave it, so that parts of one file can be told apart."""
+    return contents if contents.part or key is None else replace(contents, part=key)
 
 
 def split_key(path: str | Path, key: str | None) -> tuple[Path, str | None]:
