@@ -297,14 +297,17 @@ def _as_text(value: Any) -> str:
     return (value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)).strip()
 
 
-def ends_of(values: Array, count: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """The rows of the highest and the lowest values, most extreme first; ties are broken at random.
+def ends_of(values: Array, count: int, shuffled: Array) -> tuple[Array, Array]:
+    """The rows of the highest and the lowest values, most extreme first; ``shuffled`` rows break ties at random.
 
     The order of the rows may go with a column, such as the plate: it must not decide between equal values.
     """
-    shuffled = rng.permutation(len(values))
-    order = shuffled[np.argsort(values[shuffled], kind="stable")]
-    return order[::-1][:count], order[:count]
+    mixed, n = values[shuffled], len(values)
+    count = min(count, n)
+    places = np.argpartition(mixed, (count - 1, n - count)) if 0 < count < n else np.arange(n)
+    high, low = places[n - count :], places[:count]
+    high, low = high[np.argsort(-mixed[high], kind="stable")], low[np.argsort(mixed[low], kind="stable")]
+    return shuffled[high], shuffled[low]
 
 
 def extremes(
@@ -394,11 +397,12 @@ def _number_reader(column: RowColumn) -> Any:
     return read
 
 
-def associations_of(
-    sources: Array, binned: Array, columns: tuple[RowColumn, ...]
-) -> tuple[tuple[Association, ...], ...]:
-    """The association of every component with every column; ``binned`` are the components cut into bins."""
+def associations_of(sources: Array, columns: tuple[RowColumn, ...]) -> tuple[tuple[Association, ...], ...]:
+    """The association of every component with every column."""
     found: list[list[Association]] = [[] for _ in range(sources.shape[1])]
+    if not columns:
+        return tuple(map(tuple, found))
+    binned = np.stack([in_bins(each).astype(np.int8) for each in sources.T], axis=1)
     for column in columns:
         rows = None if len(column.filled) == len(sources) else column.filled
         codes = column.codes if rows is None else column.codes[rows]

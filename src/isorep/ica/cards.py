@@ -25,7 +25,7 @@ from ..representation import Array, Matrix, Representation
 from ..results import Record, cut, data_frame, wrapped
 from ..rows import block_rows, blocks, read_rows
 from ..settings import check_counts
-from .associations import Association, Extreme, associations_of, ends_of, extremes, in_bins, row_columns
+from .associations import Association, Extreme, associations_of, ends_of, extremes, row_columns
 from .estimator import ICA
 from .whitening import open_rows
 
@@ -378,7 +378,7 @@ def drawn_rows(n: int, k: int, random_state: int) -> Array | None:
 def _sources_and_loadings(ica: ICA, data: Matrix, rows: Array | None) -> tuple[Array, Array]:
     """Sources of the rows, and the correlation of every feature (rows) with every component (columns)."""
     n, (k, d) = int(data.shape[0]) if rows is None else len(rows), ica.components_.shape
-    sources = np.empty((n, k), np.float32)
+    sources = np.empty((n, k), np.float32, order="F")  # read component by component
     sums, squares, products = np.zeros(d), np.zeros(d), np.zeros((d, k))
     source_sums, source_squares = np.zeros(k), np.zeros(k)
     for part in blocks(n, block_rows(d, k)):
@@ -424,10 +424,10 @@ def make_cards(
     columns, skipped = row_columns(obs, total, rows)
     rng = np.random.default_rng(random_state)
     count = ends_count(n)
-    ends = tuple(ends_of(sources[:, index], max(count, n_examples), rng) for index in range(k))
+    shuffled = rng.permutation(n)
+    ends = tuple(ends_of(sources[:, index], max(count, n_examples), shuffled) for index in range(k))
     read, tests = extremes(tuple((high[:count], low[:count]) for high, low in ends), columns)
-    binned = np.stack([in_bins(sources[:, index]).astype(np.int8) for index in range(k)], axis=1)
-    associated = associations_of(sources, binned, columns)
+    associated = associations_of(sources, columns)
     names = _told_apart(features, 0 if loadings is None else len(loadings))
     grouping = feature_groups(features) if features is not None else {}
     items = []
