@@ -119,7 +119,7 @@ RARE = TREATED & (PLATE == "plate 00")
         ((X, TREATED), {}, "batch is not given"),
         ((X, TREATED), {"batch": PLATE, "batch_key": PLATE}, "batch_key is another name for batch"),
         ((X, TREATED, PLATE), {"key": "X_pca"}, "key names a matrix of an AnnData object, and embedding is not one"),
-        ((X, TREATED, np.arange(300) % 3), {}, "3 values and there are 5 folds: a batch is never split"),
+        ((X, TREATED, np.arange(300) % 3), {"folds": 5}, "3 values and there are 5 folds: a batch is never split"),
         ((np.where(np.arange(300)[:, None] == 7, np.nan, X), TREATED, PLATE), {}, "8 NaN values, the first at row 7"),
         ((X, TREATED, {}), {}, "batch is empty"),
         ((X, TREATED, PLATE), {"conditions": ("base", "umap")}, "conditions umap: choose from base, pca"),
@@ -322,7 +322,7 @@ def test_a_model_takes_rows_as_the_data_hold_them_also_where_columns_were_left_o
     changed = values.copy()
     changed[:, 0] = 7
     np.testing.assert_array_equal(result.transform(changed), result.transform(values))
-    other = isorep.deconfound(values, TREATED, PLATE, fit_on=values[:200], **QUICK)
+    other = isorep.deconfound(values, TREATED, PLATE, fit_on=values[:200], **QUICK | {"n_components": "all"})
     assert other.conditions["pca"].dimensions == 8
 
 
@@ -390,7 +390,7 @@ class Unread:
 )
 def test_what_labels_alone_can_tell_is_told_before_rows_are_read(label, batch, words):
     with pytest.raises(InputError) as caught:
-        isorep.deconfound(Unread(), label, batch, **QUICK)
+        isorep.deconfound(Unread(), label, batch, **QUICK | {"folds": 5})
     assert words in str(caught.value)
 
 
