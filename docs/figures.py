@@ -30,6 +30,7 @@ COLUMNS = 80
 OUTPUTS = {
     "compare": "isorep compare seed0.npy seed1.npy",
     "ladder": "isorep compare seed0.npy seed1.npy",
+    "ladder-short": "isorep compare seed0.npy seed1.npy",
     "worst-case": "isorep compare seed0.npy seed1.npy",
     "many": "isorep compare seed0.npy seed1.npy seed2.npy seed3.npy seed4.npy",
     "similarity": "python pair.py && isorep similarity a.npy b.npy --permutations 200",
@@ -52,12 +53,14 @@ UNTESTED = {
     "deconfound": "python screen.py && isorep deconfound screen.parquet --label treatment --batch plate",
 }
 
-# Blocks that show a part of the output: from a line that begins so to one that begins so, or to the end.
-PARTS = {
-    "ladder": ("verdict", "> marks"),
-    "worst-case": ("worst case", ""),
-    "bounds-pair": ("verdict", "bound: with one scale"),
-    "checkpoints-extract": ("  ", "4 "),  # the table, without the time that it took
+# Blocks that show parts of the output: each from a line that begins so to one that begins so, to the next empty line
+# (None) or to the end ("").
+PARTS: dict[str, tuple[tuple[str, str | None], ...]] = {
+    "ladder": (("verdict", "> marks"),),
+    "ladder-short": (("verdict", None), ("   ", "> marks")),
+    "worst-case": (("worst case", ""),),
+    "bounds-pair": (("verdict", "bound: with one scale"),),
+    "checkpoints-extract": (("  ", "4 "),),  # the table, without the time that it took
 }
 
 # Pasted from the output of the command, at 80 columns: runs of minutes, or data and weights that are not shipped.
@@ -166,13 +169,23 @@ def output(name: str, folder: Path) -> str:
     lines = []
     for line in done.stdout.strip("\n").splitlines():  # sentences that Python prints are in one line
         lines += [line.rstrip()] if len(line.rstrip()) <= COLUMNS else textwrap.wrap(line, COLUMNS)
-    if name in PARTS:
-        opening, closing = PARTS[name]
-        first = next(place for place, line in enumerate(lines) if line.startswith(opening))
-        ends = [place for place, line in enumerate(lines) if closing and line.startswith(closing)]
-        last = ends[0] + 1 if ends else len(lines)
-        lines = ["..."] * (first > 0) + lines[first:last] + ["..."] * (last < len(lines))
-    return "\n".join(lines) + "\n"
+    return "\n".join(_shown(lines, PARTS[name]) if name in PARTS else lines) + "\n"
+
+
+def _shown(lines: list[str], parts: tuple[tuple[str, str | None], ...]) -> list[str]:
+    """Parts of an output, with dots for what is left out."""
+    shown, seen = [], 0
+    for opening, closing in parts:
+        first = next(place for place, line in enumerate(lines) if place >= seen and line.startswith(opening))
+        after = list(enumerate(lines))[first:]
+        if closing is None:
+            ends = [place for place, line in after if not line]
+        else:
+            ends = [place + 1 for place, line in after if closing and line.startswith(closing)]
+        last = ends[0] if ends else len(lines)
+        shown += ["..."] * (first > seen) + lines[first:last]
+        seen = last
+    return shown + ["..."] * (seen < len(lines))
 
 
 # Pictures

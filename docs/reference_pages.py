@@ -189,18 +189,28 @@ def _keys(result: Any) -> list[str]:
 
 
 def _added(function: Any) -> list[str]:
-    """Keys of the dictionaries that a ``to_dict`` returns or merges into what it returns."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    merged = [node for node in ast.walk(tree) if isinstance(node, ast.Return | ast.BinOp)]
+    """Keys of the dictionaries that a ``to_dict`` returns or merges into what it returns, itself or by functions."""
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    parts = [part for statement in tree.body for part in _outside(statement)]  # type: ignore[attr-defined]
+    merged = [node for node in parts if isinstance(node, ast.Return | ast.BinOp)]
     used = {name.id for node in merged for name in _outside(node) if isinstance(name, ast.Name)}
     assigned = [
         node.value
-        for node in ast.walk(tree)
+        for node in parts
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and _target(node) in used
     ]
-    found = [part for node in [*merged, *assigned] for part in _outside(node) if isinstance(part, ast.Dict)]
-    keys = [key.value for part in found for key in part.keys if isinstance(key, ast.Constant)]
+    found = [part for node in [*merged, *assigned] for part in _outside(node)]
+    keys = [key.value for part in found if isinstance(part, ast.Dict) for key in part.keys if _is_text(key)]
+    called = [part.func.id for part in found if isinstance(part, ast.Call) and isinstance(part.func, ast.Name)]
+    for name in dict.fromkeys(called):
+        helper = getattr(function, "__globals__", {}).get(name)
+        if inspect.isfunction(helper) and helper.__module__.startswith("isorep.") and helper is not function:
+            keys += _added(helper)
     return [str(key) for key in dict.fromkeys(keys) if key not in ("schema", "isorep", "versions")]
+
+
+def _is_text(key: ast.expr | None) -> bool:
+    return isinstance(key, ast.Constant) and isinstance(key.value, str)
 
 
 def _target(node: ast.Assign | ast.AnnAssign) -> str | None:

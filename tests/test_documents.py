@@ -4,10 +4,13 @@ import importlib.util
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from .report.test_notebook import RESULTS, made
 
 ROOT = Path(__file__).parents[1]
 LONGEST = 120
@@ -114,15 +117,18 @@ def test_the_reference_has_a_page_for_every_command_and_a_section_for_every_sche
             assert f"\n## {schema}\n" in keys
 
 
-def test_the_keys_of_the_json_page_are_those_that_compare_writes(tmp_path):
-    pytest.importorskip("numpydoc")
-    import isorep
+@cache
+def json_page():
+    return loaded("reference_pages").schema_page()
 
-    x = np.random.default_rng(0).normal(size=(60, 3))
-    written = isorep.compare(x, x[:, ::-1], n_null=5).to_dict()
-    section = loaded("reference_pages").schema_page().partition("## isorep.compare/2")[2].partition("\n## ")[0]
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_the_keys_of_the_json_page_are_those_that_results_write(name):
+    pytest.importorskip("numpydoc")
+    result = made(name)
+    section = json_page().partition(f"## {result.schema}\n")[2].partition("\n## ")[0]
     listed = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
-    assert set(listed) == set(written) - {"schema", "isorep", "versions"}
+    assert set(listed) == set(result.to_dict()) - {"schema", "isorep", "versions"}
 
 
 def test_broken_links_of_built_pages_are_found(tmp_path):

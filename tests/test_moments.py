@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import isorep
 from isorep import rows
 from isorep.moments import Moments, fold_moments, leave_one_out, merged
-from isorep.threads import allowed_processors
+from isorep.threads import Crew, allowed_processors, alone_if_small
 
 from .data import mixing
 
@@ -157,3 +157,14 @@ def test_the_quota_of_a_container_limits_threads(told, files, expected, tmp_path
         (tmp_path / name).write_text(text)
     assert allowed_processors(tmp_path, tmp_path / "told") == expected
     assert allowed_processors(tmp_path, tmp_path / "missing") == 64
+
+
+@pytest.mark.parametrize(("products", "alone"), [(2_000 * 64 * 64, True), (2_000 * 128 * 128, False)])
+def test_small_passes_do_without_a_crew(products, alone):
+    with Crew() as crew:
+        usual = crew.size
+    with alone_if_small(products), alone_if_small(2**30), Crew() as crew:  # an inner large one changes nothing
+        assert crew.size == (1 if alone else usual)
+        assert list(crew.stream(abs, [-1, -2, -3])) == [1, 2, 3]
+    with Crew() as crew:
+        assert crew.size == usual

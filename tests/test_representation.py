@@ -31,11 +31,21 @@ def test_values_that_are_no_representation_are_refused_with_the_reason(values, w
         Representation(values, name="run")
 
 
-def test_sparse_values_are_refused_with_the_way_out():
-    from scipy.sparse import csr_matrix
+def test_sparse_values_become_dense_up_to_a_limit(monkeypatch):
+    from scipy.sparse import coo_matrix, csr_matrix
 
-    with pytest.raises(InputError, match="toarray"):
-        Representation(csr_matrix(np.eye(3)))
+    for form in (csr_matrix, coo_matrix):
+        np.testing.assert_array_equal(Representation(form(np.eye(3))).values, np.eye(3))
+    monkeypatch.setattr("isorep.annotated.DENSE_LIMIT", 71)
+    with pytest.raises(InputError, match="run is sparse, and its 3 x 3 values would take"):
+        Representation(csr_matrix(np.eye(3)), name="run")
+
+
+def test_names_of_features_are_kept_unless_they_only_count():
+    assert Representation(np.eye(2), columns=["area", "mass"]).columns == ("area", "mass")
+    assert Representation(np.eye(2), columns=["0", "1"]).columns is None
+    with pytest.raises(InputError, match="2 columns and 1 names"):
+        Representation(np.eye(2), columns=["area"])
 
 
 def test_an_input_error_is_a_value_error():

@@ -249,3 +249,9 @@ def _walks(groups: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def _overlap(x: np.ndarray, y: np.ndarray) -> float:
     return float((((x - x.mean(axis=0)).T @ (y - y.mean(axis=0))) ** 2).sum())
+
+
+@pytest.mark.parametrize(("groups", "said"), [([0, 0, 1, 1, 2, 2], "use at most 3 folds"), ([0] * 6, "two groups")])
+def test_too_few_groups_for_the_folds_are_refused_with_what_to_do(groups: list[int], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        assign_folds(6, 5, np.array(groups), np.random.default_rng(0))

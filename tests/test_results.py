@@ -2,8 +2,10 @@
 
 import math
 
+import numpy as np
 import pytest
 
+from isorep.files import without_secrets
 from isorep.results import aligned, counted, decimals, significant, told, wrapped
 
 ROWS = [
@@ -89,3 +91,63 @@ def test_three_significant_digits(value, text):
 
 def test_one_pair_is_one_pair():
     assert [counted(number, "pair") for number in (0, 1, 2)] == ["0 pairs", "1 pair", "2 pairs"]
+
+
+SIGNED = "https://host/a.npy?X-Amz-Credential=AKIA%2F1&X-Amz-Date=20260101&X-Amz-Signature=1f2e"
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ("s3://me:p@ss@host/a.npy", "s3://me:***@host/a.npy"),
+        ("s3://AKIA:a/b+c@bucket/a@2.npy", "s3://AKIA:***@bucket/a@2.npy"),
+        ("https://ghp_1234@host/a.npy", "https://***@host/a.npy"),
+        ("--against=https://me:pw@host/a.npy::layer", "--against=https://me:***@host/a.npy::layer"),
+        (SIGNED, "https://host/a.npy?X-Amz-Credential=***&X-Amz-Date=20260101&X-Amz-Signature=***"),
+        ("https://host/a.npy?token=abc::layer", "https://host/a.npy?token=***::layer"),
+        ("https://host/a.npy?sv=2020&sig=a%2Fb%3D", "https://host/a.npy?sv=2020&sig=***"),
+        (
+            "https://host/a?version=3&api_key=abc#access_token=def",
+            "https://host/a?version=3&api_key=***#access_token=***",
+        ),
+        ("simplecache::s3://me:pw@host/a.npy", "simplecache::s3://me:***@host/a.npy"),
+    ],
+)
+def test_secrets_of_urls_are_hidden(given, written):
+    assert without_secrets(given) == written
+    assert without_secrets(f"isorep compare '{given}' b.npy") == f"isorep compare '{written}' b.npy"
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        "runs/me:pw@host.npy",
+        "what?token=1.npy",
+        "s3://bucket/run@2.npy",
+        "memory://run@2.npy",
+        "sftp://me@host/a.npy",
+        "http://host:8080/run@2.npy",
+        "tcp://[::1]:8786/a@b",
+        "https://host/a.npy?versionId=3&part=2",
+        "https://host/a.npy?design=x&keyword=y&monkey=z",
+        "a.npy::layer@2",
+    ],
+)
+def test_what_is_no_secret_stays(harmless):
+    assert without_secrets(harmless) == harmless
+
+
+def test_the_command_that_is_written_holds_no_secret(monkeypatch, tmp_path):
+    from isorep import compare
+
+    line = ["/bin/isorep", "compare", "https://me:hush@host/a.npy?token=hush", "what?@b.npy"]
+    monkeypatch.setattr("sys.argv", line)
+    rows = np.random.default_rng(0).normal(size=(40, 2))
+    result = compare(rows, rows, n_null=0, n_boot=0, rungs=["rigid"])
+    result.to_json(tmp_path / "r.json")
+    result.to_html(tmp_path / "r.html")
+    for name in ("r.json", "r.html"):
+        text = (tmp_path / name).read_text()
+        assert "hush" not in text
+        assert "me:***@host/a.npy?token=***" in text
+        assert "what?@b.npy" in text

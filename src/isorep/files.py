@@ -1,10 +1,11 @@
-"""Files that are written completely or not at all."""
+"""Files that are written completely or not at all, and never with the secrets of a URL."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,52 @@ from pathlib import Path
 from typing import Any
 
 from .errors import InputError
+
+HIDDEN = "***"
+_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<rest>[^\s'\"<>]+)", re.IGNORECASE)
+_PAIR = re.compile(r"([?&;#])([^=?&;#]+)=((?:(?!::)[^&;#])*)")
+_SECRET = re.compile(
+    r"token|secret|signature|password|passwd|credential|(^|[^a-z])(sig|pwd|pass|auth|authorization|code|jwt|sas)($|[^a-z])"
+    r"|(^|[^a-z])key($|[^a-z])|(api|access|subscription|account|private)[-_]?key",
+    re.IGNORECASE,
+)
+
+
+def without_secrets(text: str) -> str:
+    """Text whose URLs show neither passwords nor tokens: what is secret in them becomes ``***``.
+
+    Of a URL these are the password before the host, a user of http alone (tokens are given so), and the values in
+    its query whose names say so. Paths that are no URLs stay as they are.
+
+    Examples
+    --------
+    >>> without_secrets("s3://me:pw@host/run@2.npy https://host/a.npy?version=3&X-Amz-Signature=1f2e::layer")
+    's3://me:***@host/run@2.npy https://host/a.npy?version=3&X-Amz-Signature=***::layer'
+    >>> without_secrets("runs/me:pw@host?token=1.npy")
+    'runs/me:pw@host?token=1.npy'
+    """
+    return _URL.sub(_hidden_in_url, text)
+
+
+def _hidden_in_url(found: re.Match[str]) -> str:
+    scheme, rest = found["scheme"], found["rest"]
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    if "@" in authority:
+        before = authority.rpartition("@")[0]
+        user, colon, _ = before.partition(":")
+        shown = f"{user}:{HIDDEN}" if colon else HIDDEN if scheme.lower().startswith("http") else user
+        rest = f"{shown}{rest[len(before) :]}"
+    elif not authority.startswith("["):  # a password with an unquoted slash: what follows the colon is no port
+        user, colon, port = authority.partition(":")
+        behind = rest[len(user) + 1 :]
+        if colon and port and not port.isdecimal() and "@" in behind:
+            rest = f"{user}:{HIDDEN}@{behind.partition('@')[2]}"
+    return f"{scheme}://{_PAIR.sub(_hidden_value, rest)}"
+
+
+def _hidden_value(found: re.Match[str]) -> str:
+    mark, name, value = found.groups()
+    return f"{mark}{name}={HIDDEN if value and _SECRET.search(name) else value}"
 
 
 def finite_json(result: Any, **on_one_line: Any) -> str:

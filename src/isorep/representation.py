@@ -15,8 +15,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .annotated import dense, is_annotated, opened
 from .chunked import ChunkedRows, is_dask
 from .errors import InputError
+from .files import without_secrets
 
 Array = NDArray[Any]
 
@@ -66,8 +68,9 @@ class Representation:
 
     Parameters
     ----------
-    values : (n, d) array
-        Floating-point values, one row per example. A memory map stays on disk, a Dask array in the workers.
+    values : (n, d) array or AnnData
+        Floating-point values, one row per example. A memory map stays on disk, a Dask array in the workers. Sparse
+        matrices become dense if they take at most 1 GiB then. Of AnnData X is taken, or the only entry of obsm.
     ids : (n,) array, optional
         Strings or integers that name the examples; they must be unique.
     name : str, optional
@@ -80,6 +83,8 @@ class Representation:
         The file that the values come from, as ``FILE`` or ``FILE::PART``; it tells files of one name apart.
     taken : str
         The part of the file that was taken where none was named, in words.
+    columns : sequence of str, optional
+        Names of the features: those of AnnData's var or of a table's columns.
 
     Examples
     --------
@@ -95,12 +100,28 @@ class Representation:
     converted: Mapping[str, str] = field(default_factory=dict)
     origin: str = ""
     taken: str = ""
+    columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         label = self.name or "the representation"
+        if is_annotated(self.values):
+            self._open_annotated()
+        elif self.columns is None and hasattr(self.values, "to_numpy") and hasattr(self.values, "columns"):
+            object.__setattr__(self, "columns", _frame_columns(self.values))
         object.__setattr__(self, "values", _checked_values(self.values, label))
         if self.ids is not None:
             object.__setattr__(self, "ids", _checked_ids(self.ids, self.shape[0], label))
+        if self.columns is not None:
+            object.__setattr__(self, "columns", _checked_columns(self.columns, self.shape[1], label))
+
+    def _open_annotated(self) -> None:
+        """Take the default matrix of an AnnData object."""
+        found = opened(self.values)
+        ids = found.ids if self.ids is None else self.ids
+        for name, held in (("values", found.values), ("ids", ids), ("columns", found.columns)):
+            object.__setattr__(self, name, held)
+        object.__setattr__(self, "left_out", {**found.left_out, **self.left_out})
+        object.__setattr__(self, "taken", self.taken or found.taken)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -160,7 +181,7 @@ def told_apart(names: Sequence[str], origins: Sequence[Any]) -> list[str]:
     >>> told_apart(["flat.npy", "flat.npy"], ["runs/seed0/flat.npy", "runs/seed1/flat.npy"])
     ['seed0/flat.npy', 'seed1/flat.npy']
     """
-    split = [str(origin or "").partition("::") for origin in origins]
+    split = [without_secrets(str(origin or "")).partition("::") for origin in origins]
     folders = [Path(path).resolve().parts[1:-1] if path else () for path, _, _ in split]
     parts = [f"{name}{mark}{part}" for name, (_, mark, part) in zip(names, split, strict=True)]
     by_folder = [
@@ -177,8 +198,17 @@ def told_apart(names: Sequence[str], origins: Sequence[Any]) -> list[str]:
     return told
 
 
-def as_representation(data: Any, name: str) -> Representation:
-    """A Representation as it is (named if it has no name), or one made from anything array-like."""
+def as_representation(data: Any, name: str, key: str | None = None) -> Representation:
+    """A Representation as it is (named if it has no name), or one made from AnnData or anything array-like.
+
+    ``key`` names the matrix of an AnnData object: ``X``, an entry of obsm, ``layers/NAME`` or ``raw/X``.
+    """
+    if is_annotated(data):
+        found = opened(data, key)
+        left_out, taken, columns = found.left_out, found.taken, found.columns
+        return Representation(found.values, found.ids, name, left_out, taken=taken, columns=columns)
+    if key is not None:
+        raise InputError(f"key names a matrix of an AnnData object, and {name} is not one")
     if isinstance(data, Representation):
         return data if data.name else replace(data, name=name)
     ids = None
@@ -277,8 +307,7 @@ def _describe_id_difference(left: Array, right: Array, a: str, b: str) -> str:
 def _checked_values(values: Any, label: str) -> Matrix:
     if isinstance(values, np.ma.MaskedArray):
         raise InputError(f"{label} is a masked array: fill or drop the masked entries first")
-    if type(values).__module__.startswith("scipy.sparse"):
-        raise InputError(f"{label} is sparse: turn it into a dense array first (.toarray())")
+    values = dense(values, label)
     if not (hasattr(values, "dtype") and hasattr(values, "shape") and isinstance(values.dtype, np.dtype)):
         values = _as_array(values, label)
     _check_kind(values.dtype, label)
@@ -309,6 +338,49 @@ def _frame_values(frame: Any, label: str) -> Array:
     if array.dtype.kind == "O" and all(getattr(kind, "kind", "O") in "fiu" for kind in frame.dtypes):
         array = frame.to_numpy(dtype=np.float64, na_value=np.nan)
     return array
+
+
+def _frame_columns(frame: Any) -> tuple[str, ...] | None:
+    """The names of a data frame's columns, where they are text."""
+    names = list(frame.columns)
+    return tuple(names) if names and all(isinstance(name, str) for name in names) else None
+
+
+def _checked_columns(given: Any, width: int, label: str) -> tuple[str, ...] | None:
+    """Feature names, one per column; None where they only count the columns."""
+    names = tuple(str(name) for name in given)
+    if len(names) != width:
+        raise InputError(f"{label} has {width} columns and {len(names)} names of columns")
+    return None if names == tuple(map(str, range(width))) else names
+
+
+def feature_difference(known: Sequence[str] | None, given: Sequence[str] | None, name: str) -> str | None:
+    """The first difference between the feature names of a model and of rows, in a sentence; None without one.
+
+    Rows without names are taken by position, and so are ``feature_0``, ``feature_1``, ... in order, the names that
+    files get when their columns have none.
+
+    Examples
+    --------
+    >>> feature_difference(["area", "mass"], ["mass", "area"], "new.csv")
+    "the features of new.csv have another order: column 0 is 'mass' and was 'area'"
+    >>> feature_difference(["area", "mass"], ["area", "size"], "new.csv")
+    "the features of new.csv are others: column 1 is 'size' and was 'mass'"
+    """
+    if known is None or given is None:
+        return None
+    moved = sorted(known) == sorted(given)
+    if not moved and (_counts(known) or _counts(given)):
+        return None
+    for index, (was, now) in enumerate(zip(known, given, strict=False)):
+        if was != now:
+            told = "have another order" if moved else "are others"
+            return f"the features of {name} {told}: column {index} is {now!r} and was {was!r}"
+    return None
+
+
+def _counts(names: Sequence[str]) -> bool:
+    return all(name == f"feature_{index}" for index, name in enumerate(names))
 
 
 def _check_kind(dtype: np.dtype[Any], label: str) -> None:

@@ -75,7 +75,8 @@ def assign_folds(n: int, n_folds: int, groups: Array | None, rng: np.random.Gene
         return _with_training_rows(folds)
     n_groups = int(groups.max()) + 1
     if n_groups < n_folds:
-        raise InputError(f"there are {n_groups} groups and {n_folds} folds: a group is never split over folds")
+        most = f"use at most {n_groups} folds" if n_groups > 1 else "at least two groups are needed"
+        raise InputError(f"there are {n_groups} groups and {n_folds} folds: {most}, because a group is never split")
     numbers = rng.permutation(n_groups)[groups]  # groups of equal size are taken in a random order
     sizes, loads = np.bincount(numbers, minlength=n_groups), np.zeros(n_folds)
     fold_of = np.empty(n_groups, dtype=np.intp)

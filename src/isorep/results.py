@@ -22,7 +22,7 @@ import numpy as np
 
 from ._version import __version__
 from .errors import InputError
-from .files import finite_json, write_text
+from .files import finite_json, without_secrets, write_text
 
 if TYPE_CHECKING:
     import pandas
@@ -161,10 +161,10 @@ MOST_COMMAND = 600  # letters of a command line
 
 
 def _command() -> str:
-    """The command line, as it can be typed again; a program of the user's own is not repeated."""
+    """The command line, as it can be typed again but for secrets in URLs; a user's own program is not repeated."""
     program = Path(sys.argv[0] if sys.argv else "")
     if program.stem == "isorep" or program.parts[-2:] == ("isorep", "__main__.py"):
-        line = shlex.join(["isorep", *sys.argv[1:]])
+        line = shlex.join(["isorep", *map(without_secrets, sys.argv[1:])])
         return line if len(line) <= MOST_COMMAND else f"{line[: MOST_COMMAND - 1]}…"
     return "from Python"
 

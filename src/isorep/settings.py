@@ -45,3 +45,10 @@ def check_names(name: str, given: str | Iterable[str], known: Iterable[str]) -> 
     if unknown or not wanted:
         raise InputError(f"{name} {', '.join(unknown) or 'is empty'}: choose from {', '.join(known)}")
     return wanted
+
+
+def one_name(own: Any, alias: Any, name: str, other: str) -> Any:
+    """A setting that goes by two names: the value of the one that was given; both at once are refused."""
+    if own is not None and alias is not None:
+        raise InputError(f"{other} is another name for {name}, and both are given: give one")
+    return alias if own is None else own

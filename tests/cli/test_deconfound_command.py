@@ -29,7 +29,7 @@ def test_from_a_file_to_verdict_json_page_and_annotated_copy(isorep_command, dat
     )  # fmt: skip
     assert (done.code, done.err) == (0, "")
     for words in (
-        "data   data.h5ad: 300 rows x 8 columns",
+        "data   data.h5ad: 300 rows x 8 columns of X_emb",
         "rows against False",
         "batch  plate, week: 10 batches",
         "PCA+Rand",
@@ -42,6 +42,8 @@ def test_from_a_file_to_verdict_json_page_and_annotated_copy(isorep_command, dat
     assert found["schema"] == "isorep.deconfound/2"
     assert found["data"]["batch"] == ["plate", "week"]
     assert "Biology against batch" in (tmp_path / "r.html").read_text()
+    assert found["place"] == "X_emb"
+    assert "of X_emb, 10 batches" in (tmp_path / "r.html").read_text()
     assert anndata.read_h5ad(tmp_path / "out.h5ad").obsm["X_isorep_ica"].shape == (300, 8)
     again = isorep_command("report", tmp_path / "r.json", "-o", tmp_path / "again.html")
     assert again.code == 0, again.err

@@ -562,3 +562,68 @@ def test_columns_that_hardly_vary_are_named_and_count_when_standardised(folder, 
         done = isorep_command("ica", "stability", folder / "dead.npy", "--restarts", "2", *options)
         assert done.code == 0
         assert done.out.count("1 column of dead.npy hardly varies") == len(left_out)
+
+
+def test_applying_keeps_everything_else_of_an_annotated_file(tmp_path, isorep_command):
+    anndata, pandas = pytest.importorskip("anndata"), pytest.importorskip("pandas")
+    obs = pandas.DataFrame(
+        {"plate": pandas.Categorical(["a", "b", None, "a"] * 200), "dose": np.linspace(0, 1, 800)},
+        index=[f"w{row}" for row in range(800)],
+    )
+    given = anndata.AnnData(VALUES, obs=obs, var=pandas.DataFrame({"stain": list("uvwxyz")}, index=list("ABCDEF")))
+    given.obsm["X_pca"], given.uns["note"], given.layers["twice"] = VALUES[:, :2], "kept", 2 * VALUES
+    given.write_h5ad(tmp_path / "in.h5ad")
+    model = tmp_path / "m.safetensors"
+    assert isorep_command("ica", "fit", f"{tmp_path / 'in.h5ad'}::layers/twice", "-o", model, "--quiet").code == 0
+    assert model_facts(model)["names"] == list("ABCDEF")
+    done = isorep_command("ica", "apply", model, tmp_path / "in.h5ad", tmp_path / "out.h5ad")
+    assert "in obsm['X_isorep_ica'] of a copy of in.h5ad" in " ".join(done.out.split())
+    found = anndata.read_h5ad(tmp_path / "out.h5ad")
+    ica = isorep.ICA.load(model)
+    np.testing.assert_allclose(found.obsm["X_isorep_ica"], ica.transform(isorep.Representation(2 * VALUES)), rtol=1e-5)
+    np.testing.assert_array_equal(found.varm["isorep_ica"], ica.mixing_)
+    pandas.testing.assert_frame_equal(found.obs, given.obs)
+    pandas.testing.assert_frame_equal(found.var, given.var)
+    np.testing.assert_array_equal(found.obsm["X_pca"], VALUES[:, :2])
+    assert found.uns["note"] == "kept"
+    assert isorep_command("ica", "apply", model, tmp_path / "in.h5ad", f"{tmp_path / 'named.h5ad'}::X_mine").code == 0
+    assert "X_mine" in anndata.read_h5ad(tmp_path / "named.h5ad").obsm
+    # the components are back where they came from, and the next command reads the data and not them
+    back = isorep_command(
+        "ica", "apply", model, f"{tmp_path / 'out.h5ad'}::X_isorep_ica", tmp_path / "b.h5ad", "--inverse"
+    )
+    assert back.code == 0
+    np.testing.assert_allclose(anndata.read_h5ad(tmp_path / "b.h5ad").obsm["X_isorep"], 2 * VALUES, atol=1e-4)
+    np.testing.assert_array_equal(isorep.read(tmp_path / "out.h5ad").values[:], VALUES)
+    assert isorep_command("ica", "apply", model, tmp_path / "in.h5ad", tmp_path / "out.csv").code == 0
+    table = pandas.read_csv(tmp_path / "out.csv")
+    assert list(table.columns[:3]) == ["id", "plate", "dose"]
+    np.testing.assert_allclose(table["dose"], obs["dose"])
+    assert table["plate"].isna().sum() == 200
+
+
+@pytest.mark.parametrize("source", ["parquet", "csv"])
+@pytest.mark.parametrize("target", ["parquet", "csv", "tsv.gz", "zarr", "h5ad"])
+def test_applying_keeps_the_other_columns_of_a_table(tmp_path, isorep_command, source, target):
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(VALUES, columns=list("ABCDEF"))
+    table.insert(0, "id", [f"w{row}" for row in range(800)])
+    table.insert(3, "Metadata_dose", np.arange(800))
+    table["plate"] = ["a", None] * 400
+    table.to_parquet(tmp_path / "in.parquet", index=False)
+    table.to_csv(tmp_path / "in.csv", index=False)
+    model, out = tmp_path / "m.safetensors", tmp_path / f"out.{target}"
+    assert isorep_command("ica", "fit", tmp_path / f"in.{source}", "-o", model, "--quiet").code == 0
+    done = isorep_command("ica", "apply", model, tmp_path / f"in.{source}", out)
+    assert "with ids, 2 other columns kept" in " ".join(done.out.split())
+    assert isorep.storage.column(out, "Metadata_dose").tolist() == list(range(800))
+    assert isorep.storage.column(out, "plate", missing=True).tolist() == ["a", ""] * 400
+    found = isorep.read(out)
+    assert found.shape == (800, 6)
+    assert found.ids.tolist() == table["id"].tolist()
+    bare = isorep_command("ica", "apply", model, tmp_path / f"in.{source}", tmp_path / "out.npz")
+    assert f"left out 2 other columns of in.{source}" in " ".join(bare.out.split())
+    swapped = table[[*table.columns[::-1]]]
+    swapped.to_parquet(tmp_path / "swapped.parquet", index=False)
+    refused = isorep_command("ica", "apply", model, tmp_path / "swapped.parquet", out)
+    assert one_sentence(refused, "features of swapped.parquet have another order: column 0 is 'F' and was 'A'")

@@ -254,7 +254,7 @@ def test_an_interrupted_apply_leaves_the_older_file(folder, fitted):
     before = sorted(folder.iterdir())
     command = [sys.executable, "-c", SLOW, "translate", "apply", fitted, folder / "old.npy", out]
     with subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True) as process:
-        for _ in range(300):
+        for _ in range(2400):  # a busy machine takes long to import
             time.sleep(0.05)
             if len(list(folder.iterdir())) > len(before):
                 break
@@ -270,3 +270,15 @@ def test_help_is_there(isorep_command):
         done = isorep_command(*arguments, "--help")
         assert done.code == 0
         assert f"isorep {' '.join(arguments)} [OPTIONS]" in done.out
+
+
+def test_apply_names_the_columns_that_it_leaves_out(isorep_command, folder, fitted):
+    import pandas as pd
+
+    table = pd.DataFrame({"doc_id": [f"d{row}" for row in range(20)], "vector": list(OLD[:20])})
+    table.to_parquet(folder / "store.parquet")
+    table.drop(columns="doc_id").to_parquet(folder / "bare.parquet")
+    out = isorep_command("translate", "apply", fitted, folder / "store.parquet", folder / "a.npy").out
+    assert "note: left out of store.parquet: 'doc_id' (text)" in out
+    out = isorep_command("translate", "apply", fitted, folder / "bare.parquet", folder / "b.npy").out
+    assert "note" not in out

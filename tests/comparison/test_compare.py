@@ -379,3 +379,11 @@ def test_every_rung_has_a_phrase_for_the_verdict_and_a_colour_of_its_own():
 
     assert set(RUNGS) == set(PHRASES) == set(COLOURS)
     assert len({SHADES[colour] for colour in COLOURS.values()}) == len(RUNGS)
+
+
+def test_few_groups_leave_it_undecided_and_many_do_not():
+    x, y = noisy_pair(300, 3, 0.1)
+    few = compare(x, y, groups=np.arange(300) // 100, folds=3, n_null=20)
+    assert str(few.verdict).startswith("It is undecided whether source and target are related: the best one, ")
+    many = compare(x, y, groups=np.arange(300) // 10, n_null=20)
+    assert "undecided" not in str(many.verdict)

@@ -34,8 +34,8 @@ def path(adata, tmp_path):
 
 def test_an_object_a_file_and_arrays_give_the_same(adata, path):
     found = [
-        isorep.deconfound(adata, "perturbation", "plate", **QUICK),
-        isorep.deconfound(path, "perturbation", "plate", **QUICK),
+        isorep.deconfound(adata, "perturbation", "plate", key="X_emb", **QUICK),
+        isorep.deconfound(path, "perturbation", "plate", key="X_emb", **QUICK),
         isorep.deconfound(f"{path}::X_emb", "perturbation", "plate", **QUICK),
         isorep.deconfound(X, TREATED, PLATE, **QUICK),
     ]
@@ -71,7 +71,7 @@ def test_components_go_into_an_object_and_survive_its_file(adata, tmp_path):
 
 def test_backed_objects_are_read_and_written(path):
     backed = anndata.read_h5ad(path, backed="r+")
-    result = isorep.deconfound(backed, "perturbation", "plate", **QUICK)
+    result = isorep.deconfound(backed, "perturbation", "plate", use_rep="X_emb", **QUICK)
     result.annotate(backed, key="X_mine")
     backed.write()
     backed.file.close()
@@ -79,8 +79,9 @@ def test_backed_objects_are_read_and_written(path):
 
 
 def test_files_get_their_components_without_loading_the_rest(path, tmp_path):
-    result = isorep.deconfound(path, "perturbation", "plate", **QUICK)
+    result = isorep.deconfound(path, "perturbation", "plate", key="X_emb", **QUICK)
     assert result.place == "X_emb"
+    assert result.to_dict()["place"] == "X_emb"
     result.annotate(path, output=tmp_path / "out.h5ad")
     found = anndata.read_h5ad(tmp_path / "out.h5ad")
     check(found, result)
@@ -108,15 +109,79 @@ def test_what_is_wrong_with_annotations(adata, path, tmp_path):
         isorep.deconfound(adata, "well", "plate", **QUICK)
     with pytest.raises(InputError, match="no 'X_pca' in obsm"):
         isorep.deconfound(adata, "perturbation", "plate", key="X_pca", **QUICK)
-    result = isorep.deconfound(adata, "perturbation", "plate", **QUICK)
+    result = isorep.deconfound(adata, "perturbation", "plate", key="X_emb", **QUICK)
     for key in ("", "X_", "a/b"):
         with pytest.raises(InputError, match="name for obsm"):
             result.annotate(adata, key=key)
     with pytest.raises(InputError, match=r"\.h5ad files"):
         result.annotate(path, output=tmp_path / "out.npy")
+    with pytest.raises(InputError, match="key_added is another name for key"):
+        result.annotate(adata, key="X_a", key_added="X_b")
+
+
+def test_missing_entries_of_obs_are_left_out_of_objects_and_files_alike(adata, path):
     adata.obs.loc["well 3", "plate"] = np.nan
-    with pytest.raises(InputError, match="plate is missing for 1 rows, the first at row 3"):
-        isorep.deconfound(adata, "perturbation", "plate", **QUICK)
     adata.write_h5ad(path)
-    with pytest.raises(InputError, match="'plate' has 1 missing entries"):
-        isorep.deconfound(path, "perturbation", "plate", **QUICK)
+    found = [isorep.deconfound(each, "perturbation", "plate", key="X_emb", **QUICK) for each in (adata, path)]
+    for result in found:
+        assert result.caveats[0] == "left out 1 of 300 rows, the first at row 3: plate is missing in 1"
+    assert found[0].mean("auroc", "pca_ica") == found[1].mean("auroc", "pca_ica")
+    found[0].annotate(adata)  # components of all rows
+    assert np.isfinite(adata.obsm["X_isorep_ica"]).all()
+
+
+NAMES = [f"gene{place}" for place in range(X.shape[1])]
+
+
+@pytest.fixture
+def in_x(adata):
+    return anndata.AnnData(X.copy(), obs=adata.obs, var=pd.DataFrame(index=NAMES))
+
+
+@pytest.mark.parametrize("key", ["X_isorep_ica", "X_mine"])
+def test_own_components_are_never_taken_by_default(in_x, tmp_path, key):
+    first = isorep.deconfound(in_x, "perturbation", "plate", **QUICK)
+    assert first.place == "X"
+    assert not any("took" in caveat for caveat in first.caveats)
+    first.annotate(in_x, key_added=key)
+    in_x.write_h5ad(tmp_path / "x.h5ad")
+    for source in (in_x, tmp_path / "x.h5ad"):
+        again = isorep.deconfound(source, "perturbation", "plate", **QUICK)
+        assert again.place == "X"
+        assert again.mean("auroc", "pca_ica") == first.mean("auroc", "pca_ica")
+        assert again.caveats[0].startswith("took X of ")
+        assert f"'obsm/{key}' (components that isorep wrote)" in again.caveats[1]
+        named = isorep.deconfound(source, "perturbation", "plate", key=key, **QUICK)
+        assert named.place == key
+    without = anndata.AnnData(obs=in_x.obs, obsm={"X_emb": X, key: in_x.obsm[key]}, uns=in_x.uns)
+    without.write_h5ad(tmp_path / "no_x.h5ad")
+    for source in (without, tmp_path / "no_x.h5ad"):
+        assert isorep.deconfound(source, "perturbation", "plate", **QUICK).place == "X_emb"
+
+
+def test_names_of_variables_are_in_result_model_and_json(in_x):
+    result = isorep.deconfound(in_x, label_key="perturbation", batch_key="plate", **QUICK)
+    assert result.data.features == tuple(NAMES)
+    assert result.model.feature_names_in_.tolist() == NAMES
+    assert result.to_dict()["data"]["features"] == NAMES
+    assert np.allclose(result.transform(in_x[:20]), result.transform(in_x)[:20], atol=1e-6)
+    with pytest.raises(InputError, match="another order: column 0 is 'gene7' and was 'gene0'"):
+        result.transform(in_x[:, ::-1])
+
+
+def test_views_layers_sparse_and_backed_objects_give_what_arrays_give(in_x, tmp_path):
+    from scipy.sparse import csr_matrix
+
+    in_x.layers["twice"] = 2 * X
+    expected = isorep.deconfound(X, TREATED, PLATE, **QUICK).mean("auroc", "base")
+    sparse = anndata.AnnData(csr_matrix(X), obs=in_x.obs)
+    in_x.write_h5ad(tmp_path / "x.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "x.h5ad", backed="r")
+    whole = np.ones(len(X), bool)
+    for source in (in_x, in_x[whole], sparse, sparse[whole], backed, backed[whole]):
+        result = isorep.deconfound(source, "perturbation", "plate", **QUICK)
+        assert result.mean("auroc", "base") == expected
+    layer = isorep.deconfound(in_x, "perturbation", "plate", key="layers/twice", **QUICK)
+    assert layer.place == "layers/twice"
+    assert layer.annotate(in_x).varm["isorep_ica"].shape == (8, 8)
+    backed.file.close()

@@ -8,6 +8,8 @@ import pytest
 
 import isorep
 from isorep import InputError
+from isorep.deconfounding.controls import control_kind
+from isorep.deconfounding.reading import metadata_name
 
 from .screens import screen
 
@@ -110,8 +112,14 @@ RARE = TREATED & (PLATE == "plate 00")
         ((X, ONE_EACH, PLATE), {"control": ["x", "y"]}, "every value of label is named as a control"),
         ((X, TREATED[1:], PLATE), {}, "one label per row is needed: (300,)"),
         ((X, "perturbed", PLATE), {}, "names a column, and the embedding is an array"),
-        ((X, np.where(TREATED, 1, np.nan), PLATE), {}, "label is missing for"),
-        ((X, TREATED, [None, *PLATE[1:]]), {}, "batch is missing for 1 rows, the first at row 0"),
+        ((X, np.where(TREATED, 1, np.nan), PLATE), {}, "label has one value only, '1': there is nothing to tell apart"),
+        ((X, np.where(TREATED, 1, np.nan), PLATE), {}, "label is missing in"),
+        ((X, TREATED, [None] * len(X)), {}, "batch is missing in all 300 rows"),
+        ((X,), {}, "label is not given"),
+        ((X, TREATED), {}, "batch is not given"),
+        ((X, TREATED), {"batch": PLATE, "batch_key": PLATE}, "batch_key is another name for batch"),
+        ((X, TREATED, PLATE), {"key": "X_pca"}, "key names a matrix of an AnnData object, and embedding is not one"),
+        ((X, TREATED, np.arange(300) % 3), {"folds": 5}, "3 values and there are 5 folds: a batch is never split"),
         ((np.where(np.arange(300)[:, None] == 7, np.nan, X), TREATED, PLATE), {}, "8 NaN values, the first at row 7"),
         ((X, TREATED, {}), {}, "batch is empty"),
         ((X, TREATED, PLATE), {"conditions": ("base", "umap")}, "conditions umap: choose from base, pca"),
@@ -209,4 +217,187 @@ def test_labels_that_are_numbers_in_a_table_are_no_features(tmp_path):
     frame.assign(label=TREATED.astype(int), plate=PLATE, copy=TREATED.astype(int)).to_csv(tmp_path / "t.csv")
     result = isorep.deconfound(tmp_path / "t.csv", "label", "plate", control="0", **QUICK)
     assert result.data.columns == X.shape[1]
-    assert "left out of t.csv: 1 columns that repeat label or batch" in result.caveats
+    told = "left out of t.csv: 'copy' (one value per label); they look like metadata, and keep_metadata uses them"
+    assert told in result.caveats
+
+
+def test_rows_without_label_or_batch_are_left_out_and_counted(tmp_path):
+    frame = pd.DataFrame(X.astype(float), columns=[f"x{place}" for place in range(X.shape[1])])
+    frame = frame.assign(pert=np.where(TREATED, "drug", "DMSO"), plate=PLATE)
+    frame.loc[[3, 7], "plate"] = None
+    frame.loc[[7, 11, 12], "pert"] = None
+    frame.loc[3, "x0"] = np.nan  # of a row that does not count
+    note = "left out 4 of 300 rows, the first at row 3: pert is missing in 3, plate is missing in 2"
+    expected = None
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet", index=False)
+    left = frame.dropna()
+    for source in (frame, tmp_path / "t.csv", tmp_path / "t.parquet"):
+        result = isorep.deconfound(source, "pert", "plate", **QUICK | {"conditions": ("base", "pca_ica")})
+        assert result.caveats[0] == note
+        assert result.data.rows == 296
+        expected = expected or isorep.deconfound(left.reset_index(drop=True), "pert", "plate", **QUICK)
+        assert result.mean("auroc", "base").value == pytest.approx(expected.mean("auroc", "base").value, abs=1e-6)
+        rows = {example.row for component in result.components for example in component.highest}
+        assert max(rows) > 11  # rows are those of the data
+        assert not rows & {3, 7, 11, 12}
+    assert not any("left out" in caveat for caveat in expected.caveats)
+    frame.loc[20, "x0"] = np.nan
+    with pytest.raises(InputError, match=r"1 NaN value.*row 20"):
+        isorep.deconfound(frame, "pert", "plate", **QUICK)
+
+
+def test_batches_of_one_class_are_named_unless_all_are():
+    label = TREATED & ~np.isin(PLATE, ["plate 02", "plate 05"])
+    result = isorep.deconfound(X, label, PLATE, **QUICK)
+    assert "2 of 10 batches have one class only and cannot test alone: plate 02, plate 05" in result.caveats
+    assert not any("one class only" in caveat for caveat in isorep.deconfound(X, TREATED, PLATE, **QUICK).caveats)
+
+
+METADATA = [
+    *(
+        "Count_Cells",
+        "Cells_Count_Nuclei",
+        "n_cells",
+        "cell_count",
+        "Number_Object_Number",
+        "Cells_Number_Object_Number",
+    ),
+    *("ImageNumber", "ObjectNumber", "Location_Center_X", "Cells_Location_Center_Y", "Nuclei_AreaShape_Center_X"),
+    *(
+        "Cells_Parent_Nuclei",
+        "Nuclei_Children_Cells_Count",
+        "plate",
+        "Plate",
+        "well_row",
+        "WellID",
+        "site",
+        "plate_number",
+    ),
+    *("batch", "batch_id", "index", "id", "total_counts", "n_genes_by_counts", "Metadata_Plate", "TableNumber"),
+]
+MEASURED = [
+    *("Cells_AreaShape_Area", "Cells_Texture_Contrast_DNA_3_00", "Cells_Neighbors_NumberOfNeighbors_Adjacent"),
+    *("Cells_AreaShape_BoundingBoxArea", "Nuclei_Intensity_MeanIntensity_ER", "feature_0", "x0", "ID3", "WTAP", "NT5E"),
+    "COL1A1",
+    *("dim_3", "emb1", "platelets", "wellness", "counter", "TIMELESS", "DAYS9", "CELL1X", "Cells_Correlation_K_DNA_ER"),
+]
+
+
+def test_names_of_metadata_and_of_measurements():
+    assert [name for name in METADATA if metadata_name(name) is None] == []
+    assert [name for name in MEASURED if metadata_name(name) is not None] == []
+
+
+def test_columns_that_look_like_metadata_are_left_out_named_and_can_be_kept():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(X.astype(float), columns=[f"x{place}" for place in range(X.shape[1])])
+    frame = frame.assign(label=TREATED, batch_name=PLATE)
+    plain = isorep.deconfound(frame, "label", "batch_name", **QUICK)
+    frame.insert(2, "Count_Cells", rng.poisson(50, len(X)).astype(float))
+    frame["rising"] = np.cumsum(rng.integers(1, 4, len(X))).astype(float)
+    frame["of_plate"] = np.unique(PLATE, return_inverse=True)[1] * 1.5
+    frame["leak"] = np.where(TREATED, 0.25, 0.5)
+    frame["steps"] = np.arange(len(X)) // 2 * 1.0  # neither rises always nor follows the batch
+    result = isorep.deconfound(frame.drop(columns="steps"), "label", "batch_name", **QUICK)
+    assert result.caveats[0] == (
+        "left out of embedding: 'Count_Cells' (count), 'rising' (row numbers), 'of_plate' (one value per batch_name), "
+        "'leak' (one value per label); they look like metadata, and keep_metadata uses them"
+    )
+    assert result.mean("auroc", "base") == plain.mean("auroc", "base")
+    assert result.data.features == tuple(f"x{place}" for place in range(X.shape[1]))
+    kept = isorep.deconfound(frame, "label", "batch_name", keep_metadata=True, **QUICK)
+    assert kept.data.columns == X.shape[1] + 5
+    assert kept.caveats[0].startswith("used, though they look like metadata: 'Count_Cells' (count), 'rising'")
+    assert kept.mean("auroc", "base").value > 0.99
+    assert "steps" in isorep.deconfound(frame, "label", "batch_name", **QUICK).data.features
+
+
+def test_a_model_takes_rows_as_the_data_hold_them_also_where_columns_were_left_out():
+    values = np.column_stack([np.arange(len(X)), X[:, :4], X[:, 4:]]).astype(np.float64)
+    result = isorep.deconfound(values, TREATED, PLATE, **QUICK | {"conditions": ("base", "pca_ica")})
+    assert result.caveats[0].startswith("left out of embedding: 'column 0' (row numbers)")
+    plain = isorep.deconfound(values[:, 1:], TREATED, PLATE, **QUICK | {"conditions": ("base", "pca_ica")})
+    np.testing.assert_allclose(result.transform(values), plain.transform(values[:, 1:]))
+    changed = values.copy()
+    changed[:, 0] = 7
+    np.testing.assert_array_equal(result.transform(changed), result.transform(values))
+    other = isorep.deconfound(values, TREATED, PLATE, fit_on=values[:200], n_components="all", **QUICK)
+    assert other.conditions["pca"].dimensions == 8
+
+
+CONTROLS = [
+    *("0.1% DMSO", "DMSO 0.1 %", "dmso_0.5%", "DMSO@NA", "DMSO (0.1%)", "DMSO 0.1% v/v", "vehicle", "mock", "EMPTY"),
+    *("untreated", "negcon", "ctrl", "NT", "non-targeting", "Non-Targeting_12", "siNeg", "scramble", "scrambled"),
+    *("neg_ctrl", "negative control", "siCtrl", "sgNTC", "scrambled siRNA", "mock-treated", "vehicle control"),
+]
+NO_CONTROLS = [
+    *("DMSO-resistant clone", "controlled", "uncontrolled", "NT5E", "SCRIB", "mockingbird", "DMSO + taxol", "treated"),
+    *(
+        "positive control",
+        "poscon",
+        "CTRB1",
+        "WTAP",
+        "negative regulator",
+        "0.1%",
+        "siTP53",
+        "water-soluble drug",
+        "NA",
+    ),
+    *("Empty vector + drug", "medium", "ethanolamine", "mediator", "NTRK1", "untreatable", "", "taxol in DMSO"),
+]
+
+
+def test_names_of_controls_and_their_neighbours():
+    assert [name for name in CONTROLS if control_kind(name) is None] == []
+    assert [name for name in NO_CONTROLS if control_kind(name) is not None] == []
+
+
+@pytest.mark.parametrize("name", ["0.1% DMSO", "siNeg", "EMPTY"])
+def test_controls_are_found_by_name(name):
+    result = isorep.deconfound(X, np.where(TREATED, "DMSO-resistant clone", name), PLATE, **QUICK)
+    assert result.data.control == (name,)
+
+
+def test_doses_of_one_control_are_controls_together_and_two_kinds_are_asked_about():
+    odd = np.arange(len(X)) % 2 == 0
+    words = np.where(TREATED, "drug", np.where(odd, "DMSO 0.1%", "DMSO 0.5%"))
+    assert isorep.deconfound(X, words, PLATE, **QUICK).data.control == ("DMSO 0.1%", "DMSO 0.5%")
+    with pytest.raises(InputError, match=r"these look like controls: 'DMSO' \(\d+ rows\), 'untreated' \(\d+ rows\)"):
+        isorep.deconfound(X, np.where(TREATED, "drug", np.where(odd, "DMSO", "untreated")), PLATE, **QUICK)
+
+
+class Unread:
+    """Rows that must not be looked at."""
+
+    shape, dtype = (300, 8), np.dtype("f8")
+
+    def __len__(self):
+        return 300
+
+    def __getitem__(self, rows):
+        raise AssertionError("rows were read")
+
+
+@pytest.mark.parametrize(
+    ("label", "batch", "words"),
+    [
+        (ONE_EACH, PLATE, "most frequent of its 2 values are 'y' (212 rows), 'x' (88 rows); in every batch: 'x', 'y'"),
+        (TREATED, np.arange(300) % 3, "batch has 3 values and there are 5 folds"),
+        (TREATED, np.where(TREATED, "a", "b"), "same division"),
+        (TREATED[1:], PLATE, "one label per row"),
+    ],
+)
+def test_what_labels_alone_can_tell_is_told_before_rows_are_read(label, batch, words):
+    with pytest.raises(InputError) as caught:
+        isorep.deconfound(Unread(), label, batch, folds=5, **QUICK)
+    assert words in str(caught.value)
+
+
+def test_other_rows_to_fit_on_have_the_same_features():
+    frame = pd.DataFrame(X.astype(float), columns=list("abcdefgh"))
+    described = frame.assign(label=TREATED, batch_name=PLATE)
+    result = isorep.deconfound(described, "label", "batch_name", fit_on=frame[:150], **QUICK)
+    assert result.data.features == tuple("abcdefgh")
+    with pytest.raises(InputError, match="the features of fit_on have another order: column 0 is 'h' and was 'a'"):
+        isorep.deconfound(described, "label", "batch_name", fit_on=frame.iloc[:, ::-1], **QUICK)

@@ -498,3 +498,25 @@ def test_axe_finds_nothing_serious(browser, pages, name, width, dark):
         if rule["impact"] in ("serious", "critical", "moderate")
     ]
     assert serious == []
+
+
+def test_paper_shows_rows_before_and_after_alignment_and_the_screen_one_of_them(browser, pages):
+    shown = """
+        return [...document.querySelectorAll("#alignment-figure svg:not(.key)")]
+            .filter((svg) => svg.getBoundingClientRect().width > 100)
+            .map((svg) => svg.closest(".stills div")?.querySelector("p").textContent ?? "moves")
+    """
+    browser.open(pages["small"])
+    assert browser.run(shown) == ["moves"]
+    browser.open(pages["small"], width=794, media="print")
+    assert browser.run(shown) == ["before", "after: rigid"]
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_title_of_the_ladders_axis_is_whole_at_every_width(browser, pages, width):
+    browser.open(pages["small"], width=width)
+    lines = browser.run("""
+        return [...document.querySelectorAll("#ladder-figure .plot svg .axis-title")]
+            .filter((text) => text.getBoundingClientRect().width > 0).map((text) => text.textContent)
+    """)
+    assert " ".join(lines) == "held-out error, mean distances of target.npy to its mean"

@@ -10,7 +10,7 @@ import pytest
 
 import isorep
 from isorep.comparison import Verdict
-from isorep.comparison.figures import Reproducibility
+from isorep.comparison.figures import Reproducibility, residual_histogram
 from isorep.comparison.worst_case import WorstRow
 from isorep.errors import InputError
 from isorep.report import read_result
@@ -191,3 +191,24 @@ def test_a_tile_says_what_is_explained_and_what_an_efficiency_beyond_one_means()
     assert f"{100 * result.rungs['rigid'].explained:.0f}% of the variance is explained, held out" in written(result)
     for efficiency, said in ((0.5, "ICA gains as well"), (1.7, "no share: ICA"), (-0.2, "gains nothing")):
         assert said in written(replace(result, forward=replace(result.forward, ica_efficiency=efficiency)))
+
+
+def test_the_bulk_of_the_best_rung_fills_several_bins_and_the_tail_is_counted():
+    rng = np.random.default_rng(0)
+    errors = {"identity": rng.gamma(9, 2.0, 500), "rigid": rng.gamma(9, 0.02, 500)}
+    found = residual_histogram(errors, 1.0, {"identity": 1.2, "rigid": 1.0})
+    assert (found.counts["rigid"] > 5).sum() >= 6
+    assert found.edges[-1] > 1.2
+    for name in errors:
+        assert found.counts[name].sum() + found.beyond.get(name, 0) == 500
+    assert set(found.beyond) == {"identity"}
+    near = residual_histogram({"rigid": rng.uniform(0, 0.5, 500)}, 1.0, {"rigid": 1.0})
+    assert near.beyond == {}
+    assert near.edges[-1] <= 0.5
+
+
+def test_the_histogram_says_how_many_rows_lie_beyond_its_axis():
+    small = small_result()
+    assert "Beyond the axis, of 300 rows: identity " in written(small)
+    whole = replace(small, figures=replace(small.figures, residuals=replace(small.figures.residuals, beyond={})))
+    assert "Beyond the axis" not in written(whole)

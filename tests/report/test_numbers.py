@@ -41,6 +41,9 @@ KINDS = {
     "disentangle": (lambda: test_notebook.made("Disentanglement"), 3),
     "decoder pair": (lambda: test_notebook.made("DecoderPair"), 1),
     "mechanisms": (test_mechanisms_page.result, 5),
+    "ica": (lambda: test_ica_pages.results()["ica"], 4),
+    "structural": (lambda: test_notebook.made("Structural"), 3),
+    "reproduction": (lambda: test_notebook.made("Reproduction"), 1),
 }
 """How to make each kind of result, and how many rows of its table stand on the page at least."""
 NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?%?"
@@ -74,14 +77,22 @@ def rows_of(html):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_terminal_and_the_page_say_the_same(kind, monkeypatch):
+def test_every_page_says_how_much_data_went_in(kind):
+    told = dict(KINDS[kind][0]().page().provenance)["data"]
+    assert re.search(r"\d ×( |\n)\d|rows, \d+ × \d+ layers|images of \d+ × \d+|units? of work", told), (kind, told)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_terminal_and_the_page_say_the_same(kind, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "10000")  # so that no column is left out
     make, least = KINDS[kind]
     result = make()
     shown = rows_of(written(result))
+    for name in list(shown):  # the page has published numbers in a row of their own
+        shown[name] += shown.get(f"{name}, published", [])
     names = {spoken(name): spoken(words) for name, words in _words(kind).items()}
     seen = 0
-    for line in result.table().splitlines():
+    for line in _printed(result, capsys).splitlines():
         head, _, rest = line.strip().removeprefix("> ").partition("  ")
         name = names.get(spoken(head), spoken(head))
         if name not in shown or not numbers(rest):
@@ -92,8 +103,27 @@ def test_the_terminal_and_the_page_say_the_same(kind, monkeypatch):
     assert seen >= least, (kind, seen, sorted(shown))
 
 
+def _printed(result, capsys):
+    """The table of the terminal; that of an ICA fit is the command's alone."""
+    if hasattr(result, "table"):
+        return result.table()
+    from isorep.cli.ica import _print_fit
+
+    _print_fit(result, [])
+    return capsys.readouterr().out
+
+
+STRUCTURAL = {
+    "measured, held out": "rigid, no scale, held out",
+    "measured, in sample": "rigid, no scale, in sample",
+    "with one scale, in sample": "rigid with one scale, in sample",
+}
+
+
 def _words(kind):
     """Names of rows that the page spells out."""
+    if kind == "structural":
+        return STRUCTURAL
     from isorep.similarity.table import SHOWN
     from isorep.structure.families import SCORES
 

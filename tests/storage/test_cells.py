@@ -375,7 +375,7 @@ def test_other_embeddings_of_anndata_are_named(tmp_path):
     held.write_h5ad(tmp_path / "one.h5ad")
     held.obsm["X_umap"] = np.eye(3)[:, :2]
     held.write_h5ad(tmp_path / "two.h5ad")
-    assert isorep.read(tmp_path / "one.h5ad").left_out == {"X": "obsm has one entry"}
+    assert isorep.read(tmp_path / "one.h5ad").left_out == {"obsm/X_pca": "another embedding"}
     assert isorep.read(tmp_path / "two.h5ad").left_out.keys() == {"obsm/X_pca", "obsm/X_umap"}
     assert isorep.read(tmp_path / "two.h5ad", key="X_pca").left_out == {}
 

@@ -113,11 +113,15 @@ def test_a_comparison_does_not_depend_on_where_the_rows_lie(tmp_path, kind):
 
 
 @pytest.mark.parametrize("suffix", ["h5ad", "zarr"])
-def test_anndata_gives_the_only_embedding_else_x(tmp_path, suffix):
+def test_anndata_gives_x_else_the_only_embedding(tmp_path, suffix):
     x = VALUES.astype("f4")
     one = annotated(tmp_path / f"one.{suffix}", X=x, obsm={"X_pca": 2 * VALUES})
+    bare = annotated(tmp_path / f"bare.{suffix}", obsm={"X_pca": 2 * VALUES, "X_isorep_ica": VALUES})
     two = annotated(tmp_path / f"two.{suffix}", X=x, obsm={"X_pca": 2 * VALUES, "X_umap": 3 * VALUES})
-    np.testing.assert_array_equal(isorep.read(one).values[:], 2 * VALUES)
+    np.testing.assert_array_equal(isorep.read(one).values[:], x)
+    assert isorep.read(one).taken == "X"
+    np.testing.assert_array_equal(isorep.read(bare).values[:], 2 * VALUES)
+    np.testing.assert_array_equal(isorep.read(f"{one}::X_pca").values[:], 2 * VALUES)
     np.testing.assert_array_equal(isorep.read(f"{one}::X").values[:], x)
     np.testing.assert_array_equal(isorep.read(two).values[:], x)
     np.testing.assert_array_equal(isorep.read(f"{two}::X_umap").values[:], 3 * VALUES)
@@ -145,6 +149,7 @@ def test_missing_categories_are_counted(tmp_path):
     for name in ("plate", "n"):
         with pytest.raises(isorep.InputError, match=f"column '{name}' has 20 missing entries"):
             column(path, name)
+        assert column(path, name, missing=True).tolist() == [{"plate": "a", "n": "1"}[name], ""] * 20
 
 
 def test_nullable_columns_without_gaps_are_read(tmp_path):
@@ -154,14 +159,66 @@ def test_nullable_columns_without_gaps_are_read(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["h5ad", "zarr"])
-def test_sparse_x_is_refused_and_an_embedding_beside_it_is_not(tmp_path, suffix):
-    sparse = scipy.sparse.csr_matrix(VALUES)
-    with pytest.raises(isorep.InputError, match=r"X is sparse.*obsm has no entries"):
-        isorep.read(annotated(tmp_path / f"a.{suffix}", X=sparse))
-    path = annotated(tmp_path / f"b.{suffix}", X=sparse, obsm={"X_pca": VALUES})
-    assert isorep.read(path).shape == (40, 3)
+@pytest.mark.parametrize("form", [scipy.sparse.csr_matrix, scipy.sparse.csc_matrix])
+def test_sparse_x_becomes_dense_up_to_a_limit(tmp_path, suffix, form, monkeypatch):
+    some = np.where(VALUES > 0.5, VALUES, 0)
+    path = annotated(tmp_path / f"a.{suffix}", X=form(some), obsm={"X_pca": VALUES})
+    np.testing.assert_array_equal(isorep.read(path).values[:], some)
+    monkeypatch.setattr("isorep.annotated.DENSE_LIMIT", 40 * 3 * 8 - 1)
+    with pytest.raises(isorep.InputError, match=r"X is sparse, and its 40 x 3 values would take"):
+        isorep.read(path)
+    assert isorep.read(path, key="X_pca").shape == (40, 3)
     with pytest.raises(isorep.InputError, match="there is no X"):
         isorep.read(annotated(tmp_path / f"c.{suffix}"))
+
+
+@pytest.mark.parametrize(
+    ("part", "held", "words"),
+    [
+        ("indices", np.full(3, 7), "outside of the shape"),
+        ("indices", np.full(3, -1), "outside of the shape"),
+        ("indices", np.zeros(2, int), "do not fit the shape"),
+        ("indptr", np.array([0, 9, 1, 3]), "outside of the shape"),
+        ("indptr", np.array([0, 3]), "do not fit the shape"),
+        ("shape", [3, 2**40], "declares the shape"),
+        ("shape", [3], "declares the shape"),
+        ("shape", [2**30, 2**30], "as a dense array"),
+    ],
+)
+def test_sparse_parts_that_do_not_fit_are_refused(tmp_path, part, held, words):
+    path = annotated(tmp_path / "a.h5ad", X=scipy.sparse.csr_matrix(np.eye(3)), obs=pd.DataFrame(index=list("abc")))
+    with h5py.File(path, "r+") as file:
+        if part == "shape":
+            file["X"].attrs["shape"] = np.array(held, dtype=np.int64)
+        else:
+            del file[f"X/{part}"]
+            file[f"X/{part}"] = held
+    with pytest.raises(isorep.InputError, match=words):
+        isorep.read(path)
+
+
+@pytest.mark.parametrize("suffix", ["h5ad", "zarr"])
+def test_layers_frames_raw_and_the_names_of_features(tmp_path, suffix):
+    adata = pytest.importorskip("anndata").AnnData(
+        VALUES, obs=pd.DataFrame(index=IDS), var=pd.DataFrame(index=["g1", "g2", "g3"])
+    )
+    adata.layers["counts"] = 2 * VALUES
+    adata.obsm["shape"] = pd.DataFrame({"width": VALUES[:, 1], "area": VALUES[:, 0]}, index=IDS)
+    adata.raw = adata
+    path = tmp_path / f"a.{suffix}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # which zarr format it writes is anndata's choice
+        adata.write_zarr(path) if suffix == "zarr" else adata.write_h5ad(path)
+    for source in (path, adata):
+        for key in ("layers/counts", "counts"):
+            np.testing.assert_array_equal(isorep.read(source, key=key).values[:], 2 * VALUES)
+        assert isorep.read(source).columns == ("g1", "g2", "g3")
+        assert isorep.read(source, key="raw/X").columns == ("g1", "g2", "g3")
+        frame = isorep.read(source, key="shape")
+        assert frame.columns == ("width", "area")
+        np.testing.assert_array_equal(frame.values[:], VALUES[:, [1, 0]])
+        with pytest.raises(isorep.InputError, match="no 'layers/x' in layers; obsm has shape, layers has counts"):
+            isorep.read(source, key="layers/x")
 
 
 def test_hdf5_groups_are_named_by_path_with_the_ids_beside_them(tmp_path):
@@ -208,6 +265,14 @@ def test_torch_dicts_bfloat16_and_ids(tmp_path):
     torch.save({"epoch": 3, "losses": [0.1]}, tmp_path / "none.pt")
     with pytest.raises(isorep.InputError, match="it holds dict without a tensor"):
         isorep.read(tmp_path / "none.pt")
+    torch.save([torch.ones(3, 2), torch.ones(1, 2)], tmp_path / "batches.pt")
+    with pytest.raises(
+        isorep.InputError, match=r"a list of 2 tensors where a tensor is read: .* torch\.cat\(tensors\)"
+    ):
+        isorep.read(tmp_path / "batches.pt")
+    torch.save([torch.ones(3, 2), torch.ones(3)], tmp_path / "mixed.pt")
+    with pytest.raises(isorep.InputError, match="a list of 2 tensors where a tensor is read: save the one"):
+        isorep.read(tmp_path / "mixed.pt")
 
 
 def write_shards(folder, suffix):

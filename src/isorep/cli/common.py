@@ -282,8 +282,13 @@ def require_apart(outputs: Sequence[Path], *inputs: str | Path) -> None:
             raise InputError(f"{path} is named twice: name another file to write")
 
 
+def split_key(path: str | Path) -> tuple[Path, str | None]:
+    """A path and its ``::NAME``, where it has one."""
+    from ..storage.registry import split_key as split
+
+    return split(path, None)
+
+
 def plain_path(path: str | Path) -> Path:
     """A path without its ``::NAME``."""
-    from ..storage.registry import split_key
-
-    return split_key(path, None)[0]
+    return split_key(path)[0]

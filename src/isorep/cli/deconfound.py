@@ -36,7 +36,9 @@ def command(
     batch: Annotated[
         str, Option(metavar="COLUMNS", help="Column to hold out by, such as plate; several comma-separated.")
     ],
-    key: Annotated[str | None, Option(metavar=NAME, help="The obsm entry (or X), array or column prefix.")] = None,
+    key: Annotated[
+        str | None, Option(metavar=NAME, help="X, an obsm entry, layers/NAME, array or column prefix.")
+    ] = None,
     control: Annotated[
         str | None, Option(metavar="LABELS", help="Labels of controls, comma-separated; default: found by name.")
     ] = None,
@@ -76,6 +78,9 @@ def command(
         float, Option(metavar=X, help="Share explained by batches above which a component is dropped.")
     ] = 0.1,
     restarts: Annotated[int, Option(metavar=N, help="Number of refits to test reproducibility with.")] = 5,
+    keep_metadata: Annotated[
+        bool, Option("--keep-metadata", help="Use columns that look like metadata: counts, positions, row numbers.")
+    ] = False,
     output: Annotated[
         Path | None, Option("--output", "-o", metavar=FILE, help="Write a copy of the h5ad file with components.")
     ] = None,
@@ -119,6 +124,7 @@ def command(
             batch_limit=batch_limit,
             n_restarts=restarts,
             random_state=seed,
+            keep_metadata=keep_metadata,
             progress=progress,
         )
     if output is not None:
@@ -126,10 +132,11 @@ def command(
     write_outputs(result, json, html)
     if not quiet:
         screen = result.data
+        matrix = "" if result.place is None else f" of {result.place}"
         only = f", {screen.control_only} with controls only" if screen.control_only else ""
         show_result(
             result,
-            f"data   {screen.name}: {screen.rows} rows x {screen.columns} columns",
+            f"data   {screen.name}: {screen.rows} rows x {screen.columns} columns{matrix}",
             f"label  {screen.label}: {screen.positives} rows against {', '.join(screen.control)}",
             f"batch  {', '.join(screen.batch)}: {screen.batches} batches{only}",
             "AUROC and average precision (AP) on held-out batches, ± standard error; higher is better",

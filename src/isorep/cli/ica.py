@@ -101,6 +101,9 @@ def fit(
         training = {"name": name, "rows": len(rows), "fingerprint": as_source(rows.values).fingerprint()}
         with _fit_bar(quiet) as progress, _noted() as notes:
             _fit(ica, rows, checkpoint, progress)
+        part = rows.origin.rpartition("::")[2] if "::" in rows.origin else ""
+        if common.plain_path(data).suffix.lower() == ".h5ad" and part:
+            ica.matrix_in_ = part
         save_model(ica, output, extra=training)
         saved = True
         spent = {"seconds": time.monotonic() - began, "peak_memory": _peak_memory()}
@@ -125,24 +128,45 @@ def apply(
     drop_ids: DropIds = False,
     quiet: Quiet = False,
 ) -> None:
-    """Transform rows into independent components, or back, block by block."""
+    """Transform rows into independent components, or back, block by block.
+
+    Other columns of a table, and everything else of an h5ad file, are kept in outputs of the same kind.
+    """
     from ..ica.model import applied, load_model
     from ..representation import reading_notes
+    from ..results import counted
     from ..storage import read, write
-    from ..storage.write import require_target
+    from ..storage.write import holds_labels, others, require_target, write_beside
 
     require_target(output)
     common.require_apart([common.plain_path(output)], data, model)
     ica = load_model(model)
-    rows = read(data, ids=ids)
+    source, key = common.split_key(data)
+    annotated = source.suffix.lower() == ".h5ad"
+    if key is None and annotated and not inverse:
+        key = getattr(ica, "matrix_in_", None)
+    rows = read(source, ids=ids, key=key)
+    beside: dict[str, Any] = {}
+    left = ""
     with common.progress_bar(quiet) as progress:
         result = applied(ica, rows, inverse=inverse, progress=lambda done, total: progress("applying", done, total))
-        write(result, output, drop_ids=drop_ids)
+        if annotated and not drop_ids and common.plain_path(output).suffix.lower() == ".h5ad":
+            place = common.split_key(output)[1] or ("X_isorep" if inverse else "X_isorep_ica")
+            write_beside(result, source, output, {} if inverse else _beside(ica, rows, place), place)
+            left = f", in obsm[{place!r}] of a copy of {source.name}"
+        else:
+            beside = others(data, rows, ids) if not drop_ids else {}
+            holds = holds_labels(output)
+            left = f", {counted(len(beside), 'other column')} kept" if beside and holds else ""
+            write(result, output, drop_ids=drop_ids, labels=beside if holds else None)
     if not quiet:
         kept = rows.ids is not None and not drop_ids and common.plain_path(output).suffix.lower() != ".npy"
         with_ids = "with" if kept else "without"
         size = f"{len(result)} rows x {result.shape[1]} columns"
-        common.say(f"wrote {output}: {size}, {result.values.dtype}, {with_ids} ids")
+        common.say(f"wrote {output}: {size}, {result.values.dtype}, {with_ids} ids{left}")
+        if beside and not left:
+            told = f"left out {counted(len(beside), 'other column')} of {source.name}"
+            common.say(f"note: {told}: write csv, parquet, zarr or h5ad to keep them")
         common.say(*(f"note: {note}" for note in reading_notes(rows)))
 
 
@@ -182,6 +206,14 @@ def stability(
         common.show(str(result))
         common.say(*(f"note: {note}" for note in notes))
         common.tell_outputs(json, html)
+
+
+def _beside(ica: "ICA", rows: "Representation", key: str) -> dict[str, Any]:
+    """What is stored beside components: the matrices in uns and, where features are variables, loadings in varm."""
+    name = key.removeprefix("X_")
+    held = {f"uns/{name}": {"unmixing": ica.components_, "mixing": ica.mixing_, "mean": ica.mean_}}
+    part = rows.origin.rpartition("::")[2]
+    return held | ({"varm": {name: ica.mixing_}} if part == "X" or part.startswith("layers/") else {})
 
 
 def _estimator(components: int | None, contrast: str, seed: int, **settings: Any) -> "ICA":

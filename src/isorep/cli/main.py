@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from .._version import ISSUES, __version__
 from ..errors import InputError
+from ..files import without_secrets
 from . import (
     compare,
     datasets,
@@ -161,5 +162,5 @@ def run() -> None:
 
 
 def _stop(sentence: str, code: int) -> NoReturn:
-    print(f"isorep: {sentence}", file=sys.stderr)
+    print(f"isorep: {without_secrets(sentence)}", file=sys.stderr)
     sys.exit(code)

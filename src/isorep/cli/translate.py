@@ -119,6 +119,7 @@ def apply(
 
     Prints a warning if a sample of the vectors looks unlike those that the map was fitted to.
     """
+    from ..representation import reading_notes
     from ..translation.translator import Translator, has_ids, open_source, require_output, translate_files
 
     common.require_apart([common.plain_path(output)], data, map_file)
@@ -138,6 +139,7 @@ def apply(
         with_ids = "with" if has_ids(result, output, drop_ids) else "without"
         size = f"{len(result)} rows x {result.shape[1]} columns"
         common.say(f"wrote {output}: {size}, {result.values.dtype}, {with_ids} ids")
+        common.say(*(f"note: {sentence}" for sentence in reading_notes(source.rows)))
 
 
 def _print(result: "Translation") -> None:

@@ -19,7 +19,7 @@ from ..pairs import hold_out, open_pair
 from ..resampling import common_codes
 from ..rows import Deadline, OutOfTimeError, Progress, equal_rows, no_progress
 from ..settings import check_choice, check_counts, check_seed, check_tolerance
-from ..threads import one_blas_thread
+from ..threads import alone_if_small, one_blas_thread
 from .caveats import collect_caveats, too_few_rows
 from .diameter import SEARCHES, Diameter
 from .examples import check_examples, shown_examples
@@ -163,80 +163,81 @@ def compare(
         design = Design(pair, fold_of, folds, units, names, progress or no_progress, classes, repeats.scored)
         draws = default_draws(pair.n, pair.x.shape[1], pair.y.shape[1]) if n_null is None else int(n_null)
         draws, tail = min(draws, FEW_DRAWS) if fast else draws, fast or (n_null is None and draws < DRAWS)
-    with watch("ladder"):
-        ladder = climb(design, measure(design), intervals=n_boot > 0)
-        if preview is not None:
-            preview(
-                {
-                    name: float(design.kept(each[0, 1]).mean() / ladder.unit(0))
-                    for name, each in ladder.residuals.rungs.items()
-                }
+    with alone_if_small(pair.n * pair.x.shape[1] * pair.y.shape[1]):
+        with watch("ladder"):
+            ladder = climb(design, measure(design), intervals=n_boot > 0)
+            if preview is not None:
+                preview(
+                    {
+                        name: float(design.kept(each[0, 1]).mean() / ladder.unit(0))
+                        for name, each in ladder.residuals.rungs.items()
+                    }
+                )
+        with watch("diameter"):
+            sizes = diameters(ladder, "bound" if deadline.passed and diameter == "auto" else diameter)
+        # The worst case is one thread's work, and fills the gaps that the others leave.
+        with Beside(deadline) as beside:
+            wanted = wants_worst_case(design, worst_case)
+            worst = beside.start(_worst_case, ladder, sizes, random_state, watch) if wanted else None
+            with watch("independent components", deadline):
+                if "ica" in names:
+                    until = deadline.share(_ICA_SHARE) if len(names) > 1 else Deadline()
+                    ladder = with_components(ladder, random_state, for_ica, until)
+            with watch("null"):
+                null = chance(ladder, draws, seeds[2], deadline.share(_NULL_SHARE))
+                missing = draws - (0 if null is None else null.count)
+                if missing:
+                    watch.left_out["null"] = f"{missing} of {draws} shuffled pairings"
+            with watch("intervals"):
+                forward, reverse = directions(ladder, sizes, null, for_blocks if n_boot else None, tolerance, tail=tail)
+            certificates = None if worst is None else worst.result()
+        with watch("figures"):
+            used = match.source_rows
+            given = within if within is not None else groups
+            named = None if given is None else np.asarray(given)
+            figures = figures_of(
+                ladder,
+                forward,
+                random_state,
+                named if named is None or used is None else named[used],
+                lambda rows: shown_examples(shown, rows if used is None else used[rows]),
             )
-    with watch("diameter"):
-        sizes = diameters(ladder, "bound" if deadline.passed and diameter == "auto" else diameter)
-    # The worst case is one thread's work, and fills the gaps that the others leave.
-    with Beside(deadline) as beside:
-        wanted = wants_worst_case(design, worst_case)
-        worst = beside.start(_worst_case, ladder, sizes, random_state, watch) if wanted else None
-        with watch("independent components", deadline):
-            if "ica" in names:
-                until = deadline.share(_ICA_SHARE) if len(names) > 1 else Deadline()
-                ladder = with_components(ladder, random_state, for_ica, until)
-        with watch("null"):
-            null = chance(ladder, draws, seeds[2], deadline.share(_NULL_SHARE))
-            missing = draws - (0 if null is None else null.count)
-            if missing:
-                watch.left_out["null"] = f"{missing} of {draws} shuffled pairings"
-        with watch("intervals"):
-            forward, reverse = directions(ladder, sizes, null, for_blocks if n_boot else None, tolerance, tail=tail)
-        certificates = None if worst is None else worst.result()
-    with watch("figures"):
-        used = match.source_rows
-        given = within if within is not None else groups
-        named = None if given is None else np.asarray(given)
-        figures = figures_of(
-            ladder,
-            forward,
-            random_state,
-            named if named is None or used is None else named[used],
-            lambda rows: shown_examples(shown, rows if used is None else used[rows]),
+        result = Comparison(
+            forward=forward,
+            reverse=reverse,
+            source=side_of(ladder, 0),
+            target=side_of(ladder, 1),
+            settings={
+                "rungs": [name for name in names if name in ladder.fitted],
+                "folds": int(folds),
+                "groups": None if labels is None else int(labels.max()) + 1,
+                "within": None if classes is None else int(classes.max()) + 1,
+                "join": bool(join),
+                "n_null": 0 if null is None else null.count,
+                "n_boot": int(n_boot),
+                "tolerance": float(tolerance),
+                "diameter": diameter,
+                "fast": bool(fast),
+                "time_limit": deadline.seconds,
+                "stopped": deadline.stopped,
+                "random_state": int(random_state),
+                "rows_used": pair.n,
+                "rows_scored": pair.n if repeats.scored is None else int(repeats.scored.sum()),
+                "rows_dropped": [match.dropped_from_source, match.dropped_from_target],
+            },
+            figures=figures,
+            worst_case=certificates,
         )
-    result = Comparison(
-        forward=forward,
-        reverse=reverse,
-        source=side_of(ladder, 0),
-        target=side_of(ladder, 1),
-        settings={
-            "rungs": [name for name in names if name in ladder.fitted],
-            "folds": int(folds),
-            "groups": None if labels is None else int(labels.max()) + 1,
-            "within": None if classes is None else int(classes.max()) + 1,
-            "join": bool(join),
-            "n_null": 0 if null is None else null.count,
-            "n_boot": int(n_boot),
-            "tolerance": float(tolerance),
-            "diameter": diameter,
-            "fast": bool(fast),
-            "time_limit": deadline.seconds,
-            "stopped": deadline.stopped,
-            "random_state": int(random_state),
-            "rows_used": pair.n,
-            "rows_scored": pair.n if repeats.scored is None else int(repeats.scored.sum()),
-            "rows_dropped": [match.dropped_from_source, match.dropped_from_target],
-        },
-        figures=figures,
-        worst_case=certificates,
-    )
-    if null is not None and "linear" in names:
-        with watch("views", deadline):
-            deadline.leave()
-            views = views_of(ladder, result, tolerance, random_state)
-            result = replace(
-                result,
-                views=views,
-                forward=replace(forward, verdict=qualified(forward.verdict, views)),
-                reverse=replace(reverse, verdict=qualified(reverse.verdict, views, reverse=True)),
-            )
+        if null is not None and "linear" in names:
+            with watch("views", deadline):
+                deadline.leave()
+                views = views_of(ladder, result, tolerance, random_state)
+                result = replace(
+                    result,
+                    views=views,
+                    forward=replace(forward, verdict=qualified(forward.verdict, views)),
+                    reverse=replace(reverse, verdict=qualified(reverse.verdict, views, reverse=True)),
+                )
     result = replace(result, left_out=watch.told(), seconds=watch.seconds)
     missing_ica = wanted_ica and "ica" not in names
     caveats = collect_caveats(result, ladder, match, repeats, missing_ica)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import linalg
@@ -18,6 +18,7 @@ SCATTER_ROWS, MOST_CLASSES = 400, 24
 DECIMALS = 6  # of places and errors that are drawn
 MATCHED_DIMENSIONS = 48
 BINS = 40
+ROOM = 1.15  # of a histogram above chance
 LEAST_R2 = -9.0
 
 
@@ -80,12 +81,14 @@ class Reproducibility(Record):
 class ResidualCounts(Record):
     """Held-out errors of rows counted in common bins, and the mean error under shuffled pairings, for each rung.
 
-    ``edges`` and means are in mean distances of the target's rows to their mean.
+    ``edges`` and means are in mean distances of the target's rows to their mean. ``beyond`` counts the rows of each
+    rung above the last edge.
     """
 
     edges: Array
     counts: dict[str, Array]
     null_mean: dict[str, float]
+    beyond: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,9 +203,16 @@ def principal_r2(folds: Sequence[Moments], maps: Sequence[AffineMap], yy: Array)
 
 
 def residual_histogram(residuals: Mapping[str, Array], unit: float, null_means: dict[str, float]) -> ResidualCounts:
-    """Counts of held-out residual norms in common bins, in multiples of the unit."""
-    top = max(float(each.max()) for each in residuals.values()) / unit
+    """Counts of held-out residual norms in common bins, in multiples of the unit.
+
+    The bins end a little above chance, or above nearly all errors of the best rung: the tail of the worst rung would
+    press everything else into the first few.
+    """
+    errors = {name: each / unit for name, each in residuals.items()}
+    best = min(errors.values(), key=lambda each: float(each.mean()))
+    enough = ROOM * max(*null_means.values(), 1.0, float(np.quantile(best, 0.99)))
+    top = min(max(float(each.max()) for each in errors.values()), enough)
     edges = np.linspace(0, top or 1.0, BINS + 1)
-    return ResidualCounts(
-        edges, {name: np.histogram(each / unit, edges)[0] for name, each in residuals.items()}, null_means
-    )
+    counts = {name: np.histogram(each, edges)[0] for name, each in errors.items()}
+    beyond = {name: len(each) - int(counts[name].sum()) for name, each in errors.items()}
+    return ResidualCounts(edges, counts, null_means, {name: number for name, number in beyond.items() if number})

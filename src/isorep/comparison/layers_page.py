@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..report.charts import colour, rung_name
 from ..report.document import Answer, Figure, Forms, Heading, Page, Part, Prose, Section, Table
 from ..report.figures import Line, Lines
-from ..report.page import page_of
+from ..report.page import page_of, sizes
 from ..report.read import count, fixed
 from .layers import NONE, UNJUDGED, LayerComparison, chance_of, error_of, told_rung
 from .page import ladder_table
@@ -48,6 +48,8 @@ def page(result: LayerComparison) -> Page:
                 (Prose((UNIT.format(source, target),)), layer_table(result, reverse=True)),
             ),
         ),
+        data=f"{source} {sizes((each.source.rows, each.source.columns) for each in result.layers.values())} → "
+        f"{target} {sizes((each.target.rows, each.target.columns) for each in result.layers.values())}",
     )
 
 

@@ -162,7 +162,7 @@ def _ladder_figure(result: Comparison) -> Figure:
         labels = (
             f"held out {fixed(held)}" + ("" if span is None else f" {_brackets(span.low, span.high)}"),
             f"in-sample {fixed(inside)}",
-            "" if null is None else f"chance {fixed(null.mean)} {_brackets(null.low, null.high)}",
+            "" if null is None else f"chance {fixed(null.mean)} {_brackets(*null.range_95)}",
         )
         rows.append(
             IntervalRow(
@@ -171,19 +171,20 @@ def _ladder_figure(result: Comparison) -> Figure:
                 held,
                 None if span is None else (span.low, span.high),
                 inside,
-                None if null is None else (null.low, null.mean, null.high),
+                None if null is None else (null.range_95[0], null.mean, null.range_95[1]),
                 strong=rung.name == verdict,
                 labels=labels,
                 printed=three(held),
                 key=rung.name,
+                limit=None if null is None else null.low,
             )
         )
     told = "; ".join(f"{row.name}: {', '.join(label for label in row.labels if label)}" for row in rows)
     errors = [rung.held_out.mean for rung in direction.rungs.values()]
-    nulls = [rung.null.high for rung in direction.rungs.values() if rung.null is not None]
+    nulls = [rung.null.range_95[1] for rung in direction.rungs.values() if rung.null is not None]
     tolerance, best = float(result.settings.get("tolerance", TOLERANCE)), min(errors)
-    marks = {"dot": "held-out error", "whisker": INTERVAL, "ring": "in-sample", "tick": "chance, 5% to 95%"}
-    marks |= {"zone": "chance zone"} if nulls else {}
+    marks = {"dot": "held-out error", "whisker": INTERVAL, "ring": "in-sample", "tick": "chance, 95% range"}
+    marks |= {"zone": "chance zone, from the 5th percentile"} if nulls else {}
     within = f"within {compact(tolerance)} of the best rung"
     return Figure(
         "ladder-figure",

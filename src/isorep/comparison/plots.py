@@ -166,7 +166,9 @@ def _residuals(ax: Any, data: ResidualCounts) -> None:
     ]
     ax.set_xlim(data.edges[0], data.edges[-1])
     ax.set_ylim(bottom=0)
-    ax.set_xlabel("held-out error of a row\n(mean distances to the mean)", fontsize="small")
+    outside = ", ".join(f"{rung_name(name)} {number}" for name, number in data.beyond.items())
+    cut = f"\nbeyond the axis: {outside}" if outside else ""
+    ax.set_xlabel(f"held-out error of a row\n(mean distances to the mean){cut}", fontsize="small")
     ax.set_ylabel("rows", fontsize="small")
     ax.yaxis.get_major_locator().set_params(integer=True)
     above(ax, handles, columns=3)

@@ -172,7 +172,10 @@ def _residuals(result: Comparison) -> Figure:
     bins = list(pairwise(data.edges.tolist()))
     spans = [f"{three(low)} to {three(high)}" for low, high in bins]
     counts = {name: each.tolist() for name, each in data.counts.items()}
-    total = max(sum(next(iter(counts.values()))), 1)
+    first = next(iter(counts))
+    total = max(sum(counts[first]) + data.beyond.get(first, 0), 1)
+    outside = ", ".join(f"{rung_name(name)} {count(number)}" for name, number in data.beyond.items())
+    cut = f" Beyond the axis, of {count(total)} rows: {outside}." if outside else ""
     lines = tuple(
         Line(
             rung_name(name),
@@ -193,8 +196,8 @@ def _residuals(result: Comparison) -> Figure:
     return Figure(
         "residuals-figure",
         "Distribution of held-out errors",
-        "A long tail means that a few rows carry the error; a shift of the whole outline, that all do.",
-        f"Histogram of held-out errors. {modes}.",
+        f"A long tail means that a few rows carry the error; a shift of the whole outline, that all do.{cut}",
+        f"Histogram of held-out errors. {modes}.{cut}",
         Histogram(
             tuple(data.edges.tolist()),
             lines,

@@ -71,6 +71,8 @@ def _unexplained(best: Rung, source: str, target: str) -> str:
     if not best.below_null:
         found = best.null is not None and best.null.p_value <= FOUND
         few = best.null is not None and best.null.smallest_p > FOUND
+        if few and not found:
+            said = f"It is undecided whether {source} and {target} are related"
         what = "is not shown to beat chance by so few shuffled pairings" if few else "is no better than chance"
         what = "differs from chance, but its interval reaches it" if found else what
     elif best.held_out.mean < 1:

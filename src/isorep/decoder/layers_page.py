@@ -7,7 +7,7 @@ from typing import Any
 
 from ..report.document import Answer, Cell, Figure, Forms, Page, Prose, Section, Table
 from ..report.figures import Line, Lines
-from ..report.page import page_of
+from ..report.page import page_of, sizes
 from ..report.read import compact, count, fixed, percent
 from .bound import VIOLATED
 from .ends import NOT_DETERMINED
@@ -58,6 +58,10 @@ def page(result: LayerGeometry) -> Page:
             _constants(result),
             Section("layers", "Every layer", (Prose((BOUND,)), *_violations(result), layer_table(result))),
             _assumptions(result),
+        ),
+        data=" and ".join(
+            f"{name} {sizes((result.rows, layer.widths[side]) for layer in result.layers)}"
+            for side, name in enumerate(result.names)
         ),
     )
 

@@ -14,7 +14,7 @@ from ..report.figures import Histogram, IntervalRow, Intervals, Key, Line, Lines
 from ..report.page import page_of, size
 from ..report.read import MISSING, compact, count, percent
 from ..representation import Array
-from ..results import aligned
+from ..results import aligned, wrapped
 from .geometry import THEOREM_LIMIT, Geometry
 
 MOST_LATENTS, MOST_DRAWN = 5_000, 40  # in the table, and in the figure
@@ -96,12 +96,22 @@ def short(value: float | None) -> str:
     return number(value, 3)
 
 
-def as_text(table: Table, *left_out: str) -> str:
-    """A table of a page as text, without the columns that are left out."""
+def as_text(table: Table, *left_out: str, explained: str = "") -> str:
+    """A table of a page as text, without the columns that are left out.
+
+    The column ``explained`` says in words what a row's number is: it follows below the table, once per name of a row.
+    """
+    words = {}
+    if explained:
+        at = [column.title for column in table.columns].index(explained)
+        words = {f"{row[0].text}: {row[at].text}": None for row in table.rows}
+        left_out = (*left_out, explained)
     kept = [index for index, column in enumerate(table.columns) if column.title not in left_out]
     titles = [table.columns[index].title for index in kept]
     left = [at for at, index in enumerate(kept) if not table.columns[index].numeric]
-    return aligned([titles, *([row[index].text for index in kept] for row in table.rows)], left).replace("−", "-")
+    text = aligned([titles, *([row[index].text for index in kept] for row in table.rows)], left)
+    below = [f"\n{explained}", *map(wrapped, words)] if words else []
+    return "\n".join([text, *below]).replace("−", "-")
 
 
 def dot(name: str, colour: str, value: float, text: str, how: str = "", *, strong: bool = False) -> IntervalRow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..report.document import Answer, Definitions, Page, Prose, Section
-from ..report.page import page_of
+from ..report.page import page_of, size
 from ..report.read import fixed, percent
 from .page import number
 from .pair_page import (
@@ -61,6 +61,7 @@ def page(result: Structural) -> Page:
             Section("statistical", "Two models near the factors", (Prose((STATISTICAL,)), _statistical(result))),
             None if result.ica is None else ica_section(result.ica, ("latents", "factors")),
         ),
+        data=f"latents {size(result.rows, result.decoder.inputs)}, factors {size(result.rows, result.process.inputs)}",
     )
 
 

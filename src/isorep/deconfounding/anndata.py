@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ..annotated import entries_of, is_annotated
 from ..errors import InputError, missing_extra
 from ..files import finite_json, replacing, require_writable
-from ..representation import Array
+from ..representation import Representation, as_representation
 from ..storage import read
-from .inputs import embedding_of, is_annotated
 from .result import Deconfounding
 
 
@@ -23,18 +23,19 @@ def annotate(result: Deconfounding, target: Any, *, key: str, output: str | Path
     """Write the components of a result into an AnnData object or an ``.h5ad`` file.
 
     ``obsm[key]`` holds the components of all rows; ``uns``, under the key without ``X_``, the JSON of the result, the
-    unmixing and mixing matrices and each component's association with label and batch. Where the embedding was X,
-    ``varm`` holds the mixing matrix too, one row per variable. An object is changed in memory, also a backed one, whose
-    ``write()`` then stores it. In a file only these entries are written, into ``output`` or in place, completely or not
-    at all.
+    unmixing and mixing matrices and each component's association with label and batch. Where the embedding was X
+    or a layer, ``varm`` holds the mixing matrix too, one row per variable. An object is changed in memory, also a
+    backed one, whose ``write()`` then stores it. In a file only these entries are written, into ``output`` or in place,
+    completely or not at all.
     """
     if not key.removeprefix("X_") or "/" in key:
         raise InputError(f"key is {key!r} and must be a name for obsm without /")
     if is_annotated(target):
         if output is not None:
             raise InputError("output is for files: write the AnnData object yourself")
-        values, place = embedding_of(target, result.place)
-        for path, content in _contents(result, np.asarray(values[:]), key, place).items():
+        rows = as_representation(target, "AnnData", result.place)
+        place = entries_of(target).choose(result.place)
+        for path, content in _contents(result, rows, key, place).items():
             group, _, name = path.partition("/")
             getattr(target, group)[name] = content
         return target
@@ -42,11 +43,11 @@ def annotate(result: Deconfounding, target: Any, *, key: str, output: str | Path
     return None
 
 
-def _contents(result: Deconfounding, values: Array, key: str, place: str | None) -> dict[str, Any]:
+def _contents(result: Deconfounding, rows: Representation, key: str, place: str) -> dict[str, Any]:
     """The entries to write, by path."""
     name = key.removeprefix("X_")
     components = result.components
-    sources, model = result.transform(values), result.model
+    sources, model = result.transform(rows), result.model
     assert model is not None, "transform refuses a result without a model"
     contents: dict[str, Any] = {
         f"obsm/{key}": sources,
@@ -55,13 +56,14 @@ def _contents(result: Deconfounding, values: Array, key: str, place: str | None)
             "unmixing": model.components_,
             "mixing": model.mixing_,
             "mean": model.mean_,
+            "matrix": place,
             "label_r2": np.array([component.label_r2 for component in components]),
             "batch_r2": np.array([list(component.batch_r2.values()) for component in components]),
             "batch_columns": np.array(list(result.data.batch), dtype=object),
             "batch_driven": np.array([component.batch_driven for component in components]),
         },
     }
-    if place == "X":
+    if place == "X" or place.startswith("layers/"):
         contents[f"varm/{name}"] = np.asarray(model.mixing_)
     return contents
 
@@ -76,7 +78,8 @@ def _write(result: Deconfounding, path: Path, output: Path, key: str) -> None:
         from anndata.io import write_elem  # type: ignore[import-untyped]
     except ModuleNotFoundError:
         raise missing_extra("anndata", "bio", "writing into an h5ad file") from None
-    contents = _contents(result, np.asarray(read(path, key=result.place).values[:]), key, result.place)
+    rows = read(path, key=result.place)
+    contents = _contents(result, rows, key, rows.origin.rpartition("::")[2])
     with replacing(output.resolve()) as temporary:
         shutil.copyfile(path, temporary)
         with h5py.File(temporary, "r+") as file:

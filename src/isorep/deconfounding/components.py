@@ -74,12 +74,13 @@ def final_components(inputs: Inputs, asked: Request, dimensions: int) -> tuple[I
         again = stability(fitted, asked.n_restarts, ica=ica, groups=groups, random_state=asked.random_state)
         ica = again.ica
     sources = np.asarray(ica.transform(inputs.values))
+    ica = widened(ica, inputs)
     label_r2, batch_r2, driven = associations(sources, inputs.label, inputs.batches, asked.batch_limit)
     components = []
     for index, column in enumerate(sources.T):
         binned = np.searchsorted(np.quantile(column, np.arange(1, _BINS) / _BINS), column, "right")
         order = np.argsort(column, kind="stable")
-        highest, lowest = (_examples(rows[: asked.n_examples], column, inputs.ids) for rows in (order[::-1], order))
+        highest, lowest = (_examples(rows[: asked.n_examples], column, inputs) for rows in (order[::-1], order))
         components.append(
             Component(
                 number=index,
@@ -143,5 +144,27 @@ def information(binned: Array, column: Column) -> float:
     return max(float(mutual_info_score(binned, column.codes)) - bias, 0.0)
 
 
-def _examples(rows: Array, values: Array, ids: Array | None) -> tuple[Example, ...]:
-    return tuple(Example(int(row), None if ids is None else str(ids[row]), float(values[row])) for row in rows)
+def _examples(rows: Array, values: Array, inputs: Inputs) -> tuple[Example, ...]:
+    ids = inputs.ids
+    return tuple(
+        Example(int(inputs.rows[row]), None if ids is None else str(ids[row]), float(values[row])) for row in rows
+    )
+
+
+def widened(ica: ICA, inputs: Inputs) -> ICA:
+    """A fit to the columns that are used as one of all columns of the data: those left out have no weight.
+
+    It takes rows as the data hold them, and knows the names of all features.
+    """
+    kept, k = np.flatnonzero(inputs.kept), len(ica.components_)
+    width = len(inputs.kept)
+    components, mixing, mean = np.zeros((k, width)), np.zeros((width, k)), inputs.means.copy()
+    components[:, kept], mixing[kept], mean[kept] = ica.components_, ica.mixing_, ica.mean_
+    ica.components_, ica.mixing_, ica.mean_, ica.n_features_in_ = components, mixing, mean, width
+    ica.left_out_columns_ = kept[ica.left_out_columns_]
+    if inputs.features is not None:
+        ica.feature_names_in_ = np.array(inputs.features, dtype=object)
+    if inputs.place is not None:
+        whole = inputs.place == "X" or "/" in inputs.place
+        ica.matrix_in_ = inputs.place if whole else f"obsm/{inputs.place}"
+    return ica

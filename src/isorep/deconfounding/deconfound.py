@@ -12,9 +12,10 @@ from ..errors import InputError
 from ..ica import ICA, Whitening
 from ..ica.whitening import columns_left_out, quietly
 from ..rows import Progress, no_progress
-from ..settings import check_choice, check_counts, check_seed
+from ..settings import check_choice, check_counts, check_seed, one_name
 from .classifiers import require_classifiers
 from .components import Component, final_components
+from .controls import control_values
 from .designs import design_notes, other_columns
 from .dimensions import ALL, AUTO, EDGE, TENTH, Choice, gathered
 from .evaluation import FILTERED, Evaluation, Makers, Plan, conditions_of, evaluate, filtered, paired_tests
@@ -25,23 +26,19 @@ from .inputs import (
     Inputs,
     Request,
     Task,
-    control_values,
     make_tasks,
-    open_column,
-    open_inputs,
-    open_rows,
-    refuse_confounded,
     resolved_split,
     shared_by_controls,
 )
+from .reading import open_column, open_inputs, open_rows
 from .result import CHANCE, Data, Deconfounding, judge
 from .transforms import WHITE, condition_name, named
 
 
 def deconfound(
     embedding: Any,
-    label: Any,
-    batch: Any,
+    label: Any = None,
+    batch: Any = None,
     *,
     key: str | None = None,
     control: Any = None,
@@ -63,6 +60,10 @@ def deconfound(
     n_restarts: int = 5,
     n_examples: int = 5,
     random_state: int = 0,
+    keep_metadata: bool = False,
+    label_key: Any = None,
+    batch_key: Any = None,
+    use_rep: str | None = None,
     progress: Progress | None = None,
 ) -> Deconfounding:
     r"""Test whether ICA of an embedding separates biology from batch, so that classifiers transfer to held-out batches.
@@ -80,15 +81,17 @@ def deconfound(
         Rows such as wells, images or cells. Standardise features in different units first: whitening keeps the axes of
         largest variance, and columns below 1e-4 of the median column's spread are left out.
     label : str or (n,) labels
-        Column of the embedding's table or obs, or the labels themselves: booleans, numbers, text or categories.
+        Column of the embedding's table or obs, or the labels themselves: booleans, numbers, text or categories. Rows
+        without a label or batch are left out, and a note counts them.
     batch : str, (n,) labels, list of str, or dict of names to labels
         Batches to hold out, such as plates. Of several columns the first is held out; components are tested against
         all.
     key : str, optional
-        The obsm entry of AnnData (or ``X``), or the part of a file, as for :func:`isorep.read`.
+        The matrix of AnnData (``X``, an obsm entry, ``layers/NAME``), or the part of a file, as for
+        :func:`isorep.read`. Default: X, or the only entry of obsm where there is no X.
     control : value or sequence of values, optional
-        Labels of controls. Default: False, 0, or the one value that looks like one (``DMSO``, ``control``, ``negcon``,
-        ``non-targeting`` and similar).
+        Labels of controls. Default: False, 0, or the values that look like controls of one kind (``DMSO``,
+        ``0.1% DMSO``, ``negcon``, ``non-targeting`` and similar).
     each : bool
         Compare each other value with the controls separately. Default: all together.
     guides : str or (n,) labels, optional
@@ -136,6 +139,11 @@ def deconfound(
         Number of rows listed at each end of a component.
     random_state : int
         Seed of folds, rotations, classifiers and samples.
+    keep_metadata : bool
+        Use columns that look like metadata: counts of cells, positions, numbers of objects, images and rows, and
+        columns with one value per batch or label. Default: leave them out; a note names them.
+    label_key, batch_key, use_rep : optional
+        Other names for ``label``, ``batch`` and ``key``, as scanpy calls them.
     progress : callable, optional
         Called with the name of the stage, the number of steps done and the total.
 
@@ -163,6 +171,8 @@ def deconfound(
     >>> result.mean("auroc", "pca_ica").value > 0.8
     True
     """
+    label, batch = one_name(label, label_key, "label", "label_key"), one_name(batch, batch_key, "batch", "batch_key")
+    key = one_name(key, use_rep, "key", "use_rep")
     given = dict(transformers or {})
     chosen, shares = require_classifiers(classifiers), _checked_shares(top)
     wanted = AUTO if n_components is None else n_components
@@ -180,15 +190,15 @@ def deconfound(
     if fit_on is None:
         raise InputError("fit_on is None; it takes train, all, or rows to fit on")
     tell = progress or no_progress
-    inputs = open_inputs(embedding, label, batch, guides, key)
-    refuse_confounded(inputs)
+    at_once = {"control": control, "folds": folds, "keep_metadata": bool(keep_metadata)}
+    inputs = open_inputs(embedding, label, batch, guides, key, **at_once)
     controls = control_values(inputs.label, control)
     tasks = make_tasks(inputs, controls, each)
     is_control = np.isin(np.array(inputs.label.names), controls)[inputs.label.codes]
     names, left_out = named(conditions, given, inputs.batch.codes, is_control)
     also = None if also_hold_out is None else _second_column(embedding, also_hold_out, inputs, tasks)
     used = [column.title for column in (inputs.label, *inputs.batches, inputs.guides, also) if column is not None]
-    inputs = replace(inputs, also=also, others=other_columns(embedding, inputs.left_out, used))
+    inputs = replace(inputs, also=also, others=other_columns(embedding, inputs, used))
     kind, n_folds = resolved_split(inputs.batch, tasks, split, folds)
     inside = isinstance(fit_on, str) and fit_on in ("train", "all")
     asked = Request(
@@ -196,7 +206,7 @@ def deconfound(
         names=names,
         transformers=given,
         fit_on=fit_on if inside else "other rows",
-        elsewhere=None if inside else open_rows(fit_on, inputs.values.shape[1]),
+        elsewhere=None if inside else open_rows(fit_on, inputs),
         n_components=wanted,
         split=kind,
         folds=n_folds,
@@ -243,6 +253,7 @@ def deconfound(
             "guides": None if inputs.guides is None else inputs.guides.title,
             "also_hold_out": None if also is None else also.title,
             "conditions": names,
+            "keep_metadata": bool(keep_metadata),
             "transformers": {name: str(transformer) for name, transformer in given.items()},
         },
         model=model,
@@ -255,7 +266,7 @@ def deconfound(
 
 def _second_column(embedding: Any, given: Any, inputs: Inputs, tasks: list[Task]) -> Column:
     """The column that is held out together with the batches."""
-    column = open_column(embedding, given, "also_hold_out", len(inputs.values))
+    column = open_column(embedding, given, "also_hold_out", inputs)
     missing = column.codes < 0
     if missing.any():
         controls = np.zeros(len(missing), dtype=bool)
@@ -283,6 +294,7 @@ def _data(inputs: Inputs, controls: tuple[str, ...]) -> Data:
         batch=tuple(column.title for column in inputs.batches),
         batches=inputs.batch.count,
         control_only=inputs.batch.count - len(np.unique(inputs.batch.codes[positive])),
+        features=inputs.used_features,
     )
 
 

@@ -6,26 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from numbers import Number
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
-from ..representation import Array, Matrix, Representation, as_representation, reading_notes
-from ..rows import refuse_non_finite
-from ..storage import labels as stored_labels
-from ..storage import loaded, read
-from ..storage.hdf5 import HDF5Tree
-from ..storage.naming import FLAG, NUMBER, TEXT, Tally, choose_columns, not_a_number
-from ..storage.registry import guarded, split_key
-
-_TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
-_DOUBLE_CELLS = 2**25  # float64 values beyond this are held as float32: 200,000 x 384 would take 600 MB
-MISSING = ("nan", "<NA>", "NaT", "None")
+from ..representation import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,12 +37,17 @@ class Inputs:
     values: Array
     ids: Array | None
     name: str
-    notes: tuple[str, ...]  # columns left out or converted in reading
-    place: str | None  # the obsm entry of an AnnData object, or X
+    notes: tuple[str, ...]  # what was left out, converted or doubtful in reading
+    place: str | None  # the matrix of an AnnData object: X, the name of an obsm entry, or layers/NAME
     label: Column
     batches: tuple[Column, ...]
     guides: Column | None
-    left_out: tuple[str, ...] = ()  # columns that are no features
+    rows: Array  # the numbers of these rows in the data: rows without label or batch are left out
+    kept: Array  # a mask of the data's columns: those that look like metadata are left out
+    means: Array  # of all columns of the data
+    all_rows: int  # of the data, with those that are left out
+    features: tuple[str, ...] | None  # the names of all columns of the data
+    left_out: tuple[str, ...] = ()  # columns of a table that are no features
     also: Column | None = None  # held out together with the batches
     others: tuple[Column, ...] = ()  # what else is known of the rows
 
@@ -62,6 +55,11 @@ class Inputs:
     def batch(self) -> Column:
         """The batches that are held out."""
         return self.batches[0]
+
+    @property
+    def used_features(self) -> tuple[str, ...] | None:
+        """The names of the columns that are used."""
+        return None if self.features is None else tuple(np.array(self.features, dtype=object)[self.kept])
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,181 +83,6 @@ class Request:
     n_restarts: int
     n_examples: int
     random_state: int
-
-
-def open_inputs(embedding: Any, label: Any, batch: Any, guides: Any, key: str | None) -> Inputs:
-    """Read and check everything that describes the rows."""
-    named = [each for each in (label, *_several(batch).values(), guides) if isinstance(each, str)]
-    data, place = _representation(embedding, key, named)
-    n = len(data)
-    label_column = _column(embedding, label, "label", n)
-    batch_columns = tuple(_column(embedding, each, name, n) for name, each in _several(batch).items())
-    guide_column = None if guides is None else _column(embedding, guides, "guides", n, missing=True)
-    values = _in_memory(data.values)
-    notes = reading_notes(data)
-    if isinstance(embedding, str | Path) and str(embedding).partition("::")[0].lower().endswith(_TABLES):
-        repeats = _repeats(values, [stored_labels(name, embedding) for name in named])
-        if repeats.any():
-            notes.append(f"left out of {data.name}: {int(repeats.sum())} columns that repeat label or batch")
-            values = values[:, ~repeats]
-    refuse_non_finite(values, data.name or "the embedding")
-    name = data.name or "embedding"
-    described = (label_column, batch_columns, guide_column)
-    return Inputs(values, data.ids, name, tuple(notes), place, *described, left_out=tuple(data.left_out))
-
-
-def open_column(embedding: Any, given: Any, title: str, n: int) -> Column:
-    """A further column of the rows, in which labels may be missing."""
-    return _column(embedding, given, title, n, missing=True)
-
-
-def open_rows(rows: Any, columns: int) -> Array:
-    """Other rows to fit transforms on."""
-    data = loaded(rows, "fit_on")
-    if data.shape[1] != columns:
-        raise InputError(f"fit_on has {data.shape[1]} columns and the embedding has {columns}")
-    values = _in_memory(data.values)
-    refuse_non_finite(values, data.name or "fit_on")
-    return values
-
-
-def as_label(value: Any) -> str:
-    """A label as text: 1.0 and 1 are the same, also where a file stores them as text."""
-    text = str(value)
-    return text[:-2] if text.endswith(".0") and text[:-2].lstrip("-").isdigit() else text
-
-
-def is_annotated(data: Any) -> bool:
-    """Whether something is an AnnData object, without importing anndata."""
-    return all(hasattr(data, part) for part in ("obs", "obsm", "obs_names", "uns"))
-
-
-def embedding_of(data: Any, key: str | None) -> tuple[Any, str]:
-    """An entry of obsm, or X, by the rule of :func:`isorep.read`: by default the only entry there is, otherwise X."""
-    entries = list(data.obsm.keys())
-    place = (key or (entries[0] if len(entries) == 1 else "X")).removeprefix("obsm/")
-    if place != "X" and place not in entries:
-        raise InputError(f"there is no {place!r} in obsm; it has {', '.join(entries[:12]) or 'no entries'}")
-    values = data.X if place == "X" else data.obsm[place]
-    if values is None or hasattr(values, "toarray") or "Sparse" in type(values).__name__:
-        what, shown = "empty" if values is None else "sparse", ", ".join(entries[:12]) or "none"
-        raise InputError(f"{place} is {what}: name an entry of obsm with key=; it has {shown}")
-    return values.to_numpy() if hasattr(values, "to_numpy") else values, place
-
-
-def _representation(embedding: Any, key: str | None, named: Sequence[str]) -> tuple[Representation, str | None]:
-    if isinstance(embedding, str | Path):
-        path, named_key = split_key(embedding, key)
-        place = _stored_place(path, named_key) if path.suffix.lower() == ".h5ad" and path.is_file() else None
-        return read(path, key=named_key, besides=named), place
-    if is_annotated(embedding):
-        values, place = embedding_of(embedding, key)
-        others = [] if key else [name for name in ("X", *embedding.obsm.keys()) if name != place]
-        left_out = {name: "another embedding" for name in others if name != "X" or embedding.X is not None}
-        names = np.asarray(embedding.obs_names).astype(str)
-        return Representation(values, ids=names, name=place, left_out=left_out), place
-    if hasattr(embedding, "columns") and hasattr(embedding, "select_dtypes"):
-        return _frame(embedding, key, named), None
-    return as_representation(embedding, "embedding"), None
-
-
-def _frame(frame: Any, key: str | None, named: Sequence[str]) -> Representation:
-    """The columns of a data frame that are features, by the rule of :func:`isorep.read` for tables."""
-    names = [str(name) for name in frame.columns]
-    repeated = [name for index, name in enumerate(names) if name in names[:index]]
-    if repeated:
-        raise InputError(f"two columns of the data frame are called {repeated[0]!r}")
-    kinds = {name: _frame_kind(frame.iloc[:, index]) for index, name in enumerate(names)}
-    choice = choose_columns(kinds, key, named)
-    for index, name in enumerate(names):
-        if name in choice.doubtful or (name in choice.columns and kinds[name] == TEXT):
-            tally = Tally(name)
-            for row, cell in enumerate(frame.iloc[:, index]):
-                tally.add(str(cell), row)
-            tally.kind(typed=True)
-            if name in choice.columns:
-                raise InputError(not_a_number(name, *(tally.first or (0, str(frame.iloc[0, index])))))
-    choice.require()
-    features = frame.iloc[:, [index for index, name in enumerate(names) if name in choice.columns]].astype(float)
-    flags = {name: "true and false to 1 and 0" for name in choice.columns if kinds[name] == FLAG}
-    return replace(as_representation(features, "embedding"), left_out=choice.left_out, converted=flags)
-
-
-def _frame_kind(column: Any) -> str:
-    """The kind of a data frame's column: numbers, flags, text, or its type in a word."""
-    dtype = getattr(getattr(column.dtype, "categories", None), "dtype", column.dtype)
-    kind = getattr(dtype, "kind", "O")
-    if kind == "O" and all(isinstance(cell, Number) for cell in column.dropna()):
-        return NUMBER  # decimals and other numbers that are Python objects
-    return {"f": NUMBER, "i": NUMBER, "u": NUMBER, "b": FLAG, "M": "timestamp", "m": "duration"}.get(kind, TEXT)
-
-
-def _stored_place(path: Path, key: str | None) -> str:
-    """The part of a file that :func:`isorep.read` takes, by name: components in the file would change the default."""
-    if key is not None:
-        return key.removeprefix("obsm/")
-    entries: list[str] = guarded(path, lambda: HDF5Tree(path).names("obsm"))
-    return entries[0] if len(entries) == 1 else "X"
-
-
-def _several(batch: Any) -> dict[str, Any]:
-    """Batch columns by name; the first is held out."""
-    names = [batch] if isinstance(batch, str) else batch
-    if isinstance(batch, Mapping):
-        if not batch:
-            raise InputError("batch is empty: name at least one column of batches")
-        return {str(name): column for name, column in batch.items()}
-    if isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names):
-        return {name: name for name in names}
-    return {"batch": batch}
-
-
-def _column(source: Any, given: Any, title: str, n: int, *, missing: bool = False) -> Column:
-    """A column of the source by its name, or labels as they are given."""
-    if isinstance(given, str):
-        title = given
-        if isinstance(source, str | Path):
-            given = stored_labels(given, source)
-        elif is_annotated(source) or hasattr(source, "columns"):
-            frame = source.obs if is_annotated(source) else source
-            if given not in frame.columns:
-                shown = ", ".join(map(str, list(frame.columns)[:12])) or "none"
-                where = "obs" if is_annotated(source) else "the data frame"
-                raise InputError(f"there is no column {given!r} in {where}; there are {shown}")
-            given = frame[given]
-        else:
-            raise InputError(f"{given!r} names a column, and the embedding is an array: pass the labels themselves")
-    labels = np.asarray(given, dtype=object)
-    if labels.ndim != 1 or len(labels) != n:
-        raise InputError(f"{title} has shape {labels.shape} where one label per row is needed: ({n},)")
-    texts = np.array([as_label(label) for label in labels.tolist()], dtype=str)
-    absent = np.isin(texts, MISSING)
-    if absent.any() and not missing:
-        count, first = int(absent.sum()), int(np.argmax(absent))
-        raise InputError(f"{title} is missing for {count} rows, the first at row {first}: leave those rows out first")
-    codes = np.full(n, -1)
-    names, codes[~absent] = np.unique(texts[~absent], return_inverse=True)
-    return Column(title, codes, tuple(names.tolist()))
-
-
-def _in_memory(values: Matrix) -> Array:
-    rows = np.asarray(values[:])
-    if (rows.dtype.itemsize > 4 and rows.size > _DOUBLE_CELLS) or rows.dtype.itemsize < 4:
-        rows = rows.astype(np.float32)
-    return rows
-
-
-def _repeats(values: Array, columns: list[Array]) -> Array:
-    """Which columns are the labels themselves: a table may also hold them as numbers."""
-    repeats = np.zeros(values.shape[1], dtype=bool)
-    for labels in columns:
-        try:
-            repeats |= (values == labels.astype(np.float64)[:, None]).all(axis=0)
-        except ValueError:
-            continue  # these labels are words
-    if repeats.all():
-        raise InputError("the table holds no column of numbers besides label and batch")
-    return repeats
 
 
 SPLITS = ("auto", "leave_one_out", "folds", "train_on_one")
@@ -383,12 +206,6 @@ def stratified_folds(batch: Column, tasks: list[Task], folds: int, rng: np.rando
     return fold_of
 
 
-_CONTROL_WORDS = (
-    *("control", "controls", "ctrl", "dmso", "negcon", "negative_control", "negative control", "empty_control"),
-    *("non-targeting", "non_targeting", "nontargeting", "untreated", "unperturbed", "vehicle", "mock"),
-)
-
-
 @dataclass(frozen=True, eq=False)
 class Task:
     """Rows of one perturbation (and one guide of it) against the control rows."""
@@ -410,28 +227,6 @@ class Task:
 
     def __str__(self) -> str:
         return self.name if self.guide is None else f"{self.name}, guide {self.guide}"
-
-
-def control_values(label: Column, control: Any) -> tuple[str, ...]:
-    """The values of the label that are controls: named by the user, or the one that looks like one."""
-    if label.count < 2:
-        raise InputError(f"{label.title} has one value only, {label.names[0]!r}: there is nothing to tell apart")
-    shown = ", ".join(map(repr, label.names[:6])) + (" and more" if label.count > 6 else "")
-    if control is None:
-        words = [name for name in label.names if name.lower() in _CONTROL_WORDS]
-        if label.count == 2 and not words:
-            words = [name for name in label.names if name.lower() in ("false", "0")]
-        if len(words) != 1:
-            raise InputError(f"which value of {label.title} is the control? Name it with control=; there are {shown}")
-        return (words[0],)
-    several = isinstance(control, Sequence | np.ndarray) and not isinstance(control, str)
-    wanted = tuple(as_label(each) for each in (control if several else [control]))
-    unknown = [each for each in wanted if each not in label.names]
-    if unknown or not wanted:
-        raise InputError(f"control {', '.join(map(repr, unknown)) or 'is empty'}: {label.title} holds {shown}")
-    if len(set(wanted)) == label.count:
-        raise InputError(f"every value of {label.title} is named as a control: there is nothing to tell apart")
-    return wanted
 
 
 def make_tasks(inputs: Inputs, control: tuple[str, ...], each: bool) -> list[Task]:
@@ -456,7 +251,7 @@ def make_tasks(inputs: Inputs, control: tuple[str, ...], each: bool) -> list[Tas
     return tasks
 
 
-def refuse_confounded(inputs: Inputs) -> None:
+def refuse_confounded(inputs: Any) -> None:
     """Refuse batches that are identical to the label: nothing could separate the two."""
     label, batch = inputs.label, inputs.batch
     if batch.count < 2:

@@ -66,6 +66,7 @@ SHORT = partial(fixed, digits=3)
 def page(result: Deconfounding) -> Page:
     """All of it, most important first."""
     name, answer = result.data.name, result.verdict.answer
+    matrix = "" if result.place is None else f" of {result.place}"
     return page_of(
         result,
         f"{name} · deconfounding",
@@ -87,7 +88,7 @@ def page(result: Deconfounding) -> Page:
             _filter(result),
             _mixing(result),
         ),
-        data=f"{name} {size(result.data.rows, result.data.columns)}, {count(result.data.batches)} batches",
+        data=f"{name} {size(result.data.rows, result.data.columns)}{matrix}, {count(result.data.batches)} batches",
     )
 
 

@@ -15,6 +15,7 @@ from ..ica import ICA
 from ..representation import Array
 from ..resampling import Interval, p_text
 from ..results import ResultRecord, Verdict, aligned, counted, told, wrapped
+from ..settings import one_name
 from .classifiers import concentration
 from .components import Component
 from .dimensions import Dimensions
@@ -208,7 +209,7 @@ class Filtered:
 
 @dataclass(frozen=True)
 class Data:
-    """Sizes and names of the data."""
+    """Sizes and names of the data; ``features`` names the columns that were used."""
 
     name: str
     rows: int
@@ -219,6 +220,7 @@ class Data:
     batch: tuple[str, ...]
     batches: int
     control_only: int
+    features: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -251,7 +253,7 @@ class Deconfounding(ResultRecord):
     model : ICA or None
         PCA+ICA fitted on all rows, or on the other rows that were given.
     place : str or None
-        The obsm entry that the embedding came from, or X.
+        The matrix of AnnData that the embedding came from: X, the name of an obsm entry, or layers/NAME.
     seconds : dict of str to float
         Run times of the choice of dimensions, transforms, classifiers, mixing and components.
     """
@@ -313,11 +315,17 @@ class Deconfounding(ResultRecord):
         sources = np.asarray(self.model.transform(X))
         return sources[:, [not component.batch_driven for component in self.components]] if filtered else sources
 
-    def annotate(self, target: Any, *, key: str = "X_isorep_ica", output: str | Path | None = None) -> Any:
-        """Write the components into an AnnData object, or into an ``.h5ad`` file; see :mod:`.anndata`."""
+    def annotate(
+        self, target: Any, *, key: str | None = None, output: str | Path | None = None, key_added: str | None = None
+    ) -> Any:
+        """Write the components into an AnnData object, or into an ``.h5ad`` file; see :mod:`.anndata`.
+
+        ``key``, also called ``key_added``, is the entry of obsm; default: ``X_isorep_ica``.
+        """
         from .anndata import annotate
 
-        return annotate(self, target, key=key, output=output)
+        name = one_name(key, key_added, "key", "key_added")
+        return annotate(self, target, key="X_isorep_ica" if name is None else name, output=output)
 
     def table(self, width: float | None = None) -> str:
         """The conditions as text: AUROC, average precision, batch figures, sparsity and concentration.

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..annotated import is_annotated
 from ..errors import InputError, MissingFileError
 from ..extraction.data import IMAGES, open_image, pillow
 from ..representation import Array
@@ -98,6 +99,8 @@ def _stored(path: Path, key: str | None) -> Array:
 def _array(given: Any, name: str, size: int, most: int | None, rng: np.random.Generator) -> Pictures:
     if isinstance(given, np.ma.MaskedArray):
         raise InputError(f"{name} is a masked array: fill the masked entries first")
+    if is_annotated(given):
+        raise InputError(f"{name} is an AnnData object, which holds rows and no images: see isorep.ICA")
     try:
         values = np.asanyarray(given.detach().cpu() if hasattr(given, "detach") else given)
     except (TypeError, ValueError) as error:

@@ -84,7 +84,7 @@ def _tiles(result: Disentanglement, back: int) -> tuple[tuple[str, str, str], ..
 
 def _traversals(result: Disentanglement) -> Section | None:
     try:
-        picture = Picture(result.sheet.to_dict()["png"], "Traversals", tuple(f"c{row}" for row in result.rows))
+        picture = Picture(result.sheet.to_dict()["png"], "Traversals", tuple(f"ica{row}" for row in result.rows))
     except ValueError:  # many large images make a sheet that no page has room for
         return None
     caption = "Each row moves one component from its 5% to its 95% quantile, the others at rest."

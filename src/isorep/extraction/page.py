@@ -6,7 +6,7 @@ from functools import partial
 
 from ..report.document import Answer, Figure, Forms, Page, Prose, Section, Table
 from ..report.figures import IntervalRow, Intervals, Key
-from ..report.page import page_of
+from ..report.page import page_of, sizes
 from ..report.read import compact, count, fixed
 from .result import Extraction
 
@@ -42,6 +42,7 @@ def page(result: Extraction) -> Page:
             Section("figures", "What the rows are like", (Prose((FIGURES,)), *_ranks(result), _figures(result))),
             Section("next", "What to do with it", (Prose((after,)),)),
         ),
+        data=f"{result.data.name} {sizes((each.rows, each.columns) for each in layers)}",
     )
 
 

@@ -6,7 +6,7 @@ import math
 
 from ..report.document import Answer, Cell, Definitions, Figure, Forms, Page, Part, Prose, Row, Section, Table
 from ..report.figures import Cloud, IntervalRow, Intervals, Key, Line, Lines, Scatter
-from ..report.page import page_of
+from ..report.page import page_of, size
 from ..report.read import compact, count, fixed, percent
 from .closeness import Closeness
 from .diversity import Diversity
@@ -69,7 +69,23 @@ def page(result: HeadResult) -> Page:
             None if closeness is None else _closeness(closeness, verdict),
             *(_head(each, number, verdict) for number, each in enumerate(heads, 1)),
         ),
+        data=_data(result),
     )
+
+
+def _data(result: HeadResult) -> str:
+    """The size of every head, and the rows of features where there are any."""
+    heads, head_map, closeness = result.parts
+    shapes = [(each.name, each.classes.used, each.classes.width) for each in heads]
+    if not shapes and head_map is not None:
+        shapes = [(name, head_map.classes, width) for name, width in zip(head_map.names, head_map.widths, strict=True)]
+    said = [f"{name} {size(classes, width)}" for name, classes, width in shapes]
+    rows = {each.features.rows for each in heads if each.features is not None}
+    if closeness is not None:
+        rows.add(closeness.rows)
+        said = said or [f"{name} {size(closeness.rows, closeness.classes)}" for name in closeness.names]
+    features = f", features of {' and '.join(map(count, sorted(rows)))} rows" if rows and shapes else ""
+    return f"{' and '.join(said)}{features}"
 
 
 def _headline(result: HeadResult) -> str:
@@ -92,8 +108,8 @@ def _tiles(result: HeadResult) -> list[tuple[str, str, str]]:
         tiles.append((f"rank of {each.name}", f"{count(classes.rank)} of {count(classes.width)}", said))
     if head_map is not None and head_map.regression is not None:
         both = head_map.regression
-        said = f"least squares {percent(both.regression.r2)}, held out"
-        tiles.append(("explained by the heads' map", percent(both.head.r2), said))
+        said = f"least squares {percent(both.regression.r2, 1)}, held out"
+        tiles.append(("explained by the heads' map", percent(both.head.r2, 1), said))
     if closeness is not None:
         apart, divergence = closeness.log_odds.value, closeness.kl.mean
         nats = [f"{compact(apart, 3)} {closeness.words.unit}", f"{compact(divergence, 3)} nats"]

@@ -93,7 +93,6 @@ class HeadResult(ResultRecord, ABC):
     def to_dict(self) -> dict[str, Any]:
         """Everything but matrices, as plain data with a versioned schema."""
         heads, head_map, closeness = self.parts
-        answer = {name: plain(getattr(self, name, {})) for name in ("verdict", "holds", "settings", "caveats")}
         return {
             "schema": self.schema,
             "isorep": __version__,
@@ -101,7 +100,10 @@ class HeadResult(ResultRecord, ABC):
             "heads": [each.part() for each in heads],
             "map": None if head_map is None else head_map.part(),
             "closeness": None if closeness is None else closeness.part(),
-            **answer,
+            "verdict": plain(self.verdict),
+            "holds": plain(self.holds),
+            "settings": plain(getattr(self, "settings", {})),
+            "caveats": plain(getattr(self, "caveats", {})),
         }
 
     def __str__(self) -> str:

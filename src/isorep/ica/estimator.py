@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from ..errors import InputError
 from ..representation import Array
+from ..settings import one_name
 from .checkpoint import Checkpoint, Keeper
 from .contrasts import Contrast, contrast_named
 from .unmixing import Source, Unmixing, as_source, unmix, unmix_unwhitened, whiten
@@ -21,7 +22,7 @@ from .whitening import AffineTransformer, columns_left_out, open_rows
 
 FitProgress = Callable[[str, float, float, float], None]
 
-_ABOUT_COLUMNS = ("n_features_in_", "feature_names_in_")
+_ABOUT_COLUMNS = ("n_features_in_", "feature_names_in_", "matrix_in_")
 
 
 class GaussianityWarning(UserWarning):
@@ -40,10 +41,10 @@ class ICA(AffineTransformer):
     non-negative skewness. Where these differ by rounding alone (1e-5), the largest entry of ``mixing_`` decides: the
     component whose entry comes first is first, and the entry is positive.
 
-    Input can be an array, memory map, representation or Dask array. Rows are read in blocks. Whitened rows are kept in
-    memory if they are small relative to the machine's, otherwise in a scratch file (``TMPDIR``); those of a Dask array
-    stay on the workers. Whitening is computed in float64 for every dtype; sweeps run in the data's own precision, with
-    float64 totals.
+    Input can be an array, memory map, representation, AnnData or Dask array. Rows are read in blocks. Whitened rows are
+    kept in memory if they are small relative to the machine's, otherwise in a scratch file (``TMPDIR``); those of a
+    Dask array stay on the workers. Whitening is computed in float64 for every dtype; sweeps run in the data's own
+    precision, with float64 totals.
 
     Parameters
     ----------
@@ -101,6 +102,10 @@ class ICA(AffineTransformer):
         determined, only the space they span.
     unsettled_ : (k,) bool array
         Other components that have not converged: a Newton step would still rotate them noticeably.
+    feature_names_in_ : array of str
+        Names of the columns, where they have any.
+    matrix_in_ : str
+        The matrix of AnnData that was fitted, such as ``X`` or ``obsm/X_pca``; only for AnnData.
     conditioning_ : (k, k) array
         Second variation of the contrast in the plane of two components: where it is small they may rotate freely into
         each other, where it is negative the fit is at a saddle.
@@ -150,6 +155,8 @@ class ICA(AffineTransformer):
         X: Any,
         y: Any = None,
         *,
+        key: str | None = None,
+        use_rep: str | None = None,
         start: Array | None = None,
         checkpoint: str | Path | None = None,
         progress: FitProgress | None = None,
@@ -158,10 +165,14 @@ class ICA(AffineTransformer):
 
         Parameters
         ----------
-        X : (n, d) array, memory map, Representation or Dask array
-            The rows.
+        X : (n, d) array, memory map, Representation, AnnData or Dask array
+            The rows; sparse matrices become dense.
         y : None
             Ignored.
+        key : str, optional
+            The matrix of an AnnData object, as for :func:`isorep.read`. Default: X, or the only entry of obsm.
+        use_rep : str, optional
+            Another name for ``key``.
         start : (k, d) array, optional
             An initial unmixing matrix, such as the ``components_`` of a fit to similar rows.
         checkpoint : path, optional
@@ -178,7 +189,7 @@ class ICA(AffineTransformer):
         for name, value in positive.items():
             if not (isinstance(value, Real) and float(value) > 0):
                 raise InputError(f"{name}={value!r} must be positive")
-        source = as_source(open_rows(self, X, reset=True))
+        source = as_source(open_rows(self, X, reset=True, key=one_name(key, use_rep, "key", "use_rep")))
         for name in [name for name in vars(self) if name.endswith("_") and name not in _ABOUT_COLUMNS]:
             delattr(self, name)  # of an earlier fit
         if self.whiten is None:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._version import __version__
 from ..errors import InputError
-from ..representation import Array, Representation
+from ..representation import Array, Representation, feature_difference
 from ..results import plain
 from ..storage.model_files import ModelFile, Shapes, is_count, require_model_path, save_arrays
 from .contrasts import CONTRASTS
@@ -90,6 +90,7 @@ def save_model(ica: ICA, path: str | Path, *, extra: dict[str, Any] | None = Non
         "sweeps": int(ica.n_iter_),
         "converged": bool(ica.converged_),
         "names": [str(name) for name in ica.feature_names_in_] if hasattr(ica, "feature_names_in_") else None,
+        "matrix": getattr(ica, "matrix_in_", None),
         "training": extra or {},
     }
     save_arrays(path, arrays, facts)
@@ -115,6 +116,8 @@ def load_model(path: str | Path) -> ICA:
         ica.left_out_columns_, ica.left_out_spreads_ = np.array(columns, np.intp), np.array(spreads, np.float64)
     if facts["names"] is not None:
         ica.feature_names_in_ = np.array(facts["names"], dtype=object)
+    if facts["matrix"] is not None:
+        ica.matrix_in_ = facts["matrix"]
     ica._n_features_out = facts["components"]
     return ica
 
@@ -135,6 +138,10 @@ def applied(
     if width != wanted:
         what = f"maps {wanted} components back" if inverse else f"was fitted to {wanted} columns"
         raise InputError(f"{data.name} has {width} columns, and the model {what}")
+    names = None if inverse else getattr(ica, "feature_names_in_", None)
+    difference = feature_difference(names, data.columns, data.name or "the data")
+    if difference is not None:
+        raise InputError(difference)
     matrix, before, after = ica.components_.T, ica.mean_, np.zeros(len(ica.components_))
     if inverse:
         matrix, before, after = ica.mixing_.T, np.zeros(width), ica.mean_
@@ -167,10 +174,13 @@ def _check_facts(file: ModelFile, facts: dict[str, Any]) -> None:
         isinstance(names, list) and len(names) == columns and all(isinstance(name, str) for name in names)
     ):
         file.refuse("its column names do not fit its columns")
+    matrix = facts.get("matrix")
+    if not isinstance(matrix, str | None):
+        file.refuse("its name of a matrix is no text")
     left_out = facts.get("left_out")
     if left_out is not None and not (rank is not None and _is_left_out(left_out, columns)):
         file.refuse("its list of columns that were left out does not fit its columns")
-    facts["names"], facts["rank"], facts["left_out"] = names, rank, left_out
+    facts["names"], facts["rank"], facts["left_out"], facts["matrix"] = names, rank, left_out, matrix
 
 
 def _is_left_out(left_out: Any, columns: int) -> bool:

@@ -13,9 +13,10 @@ from scipy.spatial.distance import squareform
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from ..annotated import is_annotated
 from ..chunked import ChunkedRows, is_dask
 from ..errors import InputError
-from ..representation import Array, Matrix, Representation, reading_notes
+from ..representation import Array, Matrix, Representation, as_representation, reading_notes
 from ..resampling import group_codes
 from ..results import ResultRecord, aligned, plain, told
 from ..rows import Progress, SelectedRows, no_progress
@@ -60,7 +61,7 @@ def stability(
 
     Parameters
     ----------
-    X : array, memory map or Representation
+    X : array, memory map, Representation or AnnData
         Rows, of shape (n, d).
     n_restarts : int
         Number of refits.
@@ -93,7 +94,10 @@ def stability(
     reference = clone(ICA() if ica is None else ica)
     if reference.whiten is None:
         raise InputError("stability compares whitened components, and ICA(whiten=None) has none")
+    if is_annotated(X):
+        X = as_representation(X, "AnnData")
     data = open_rows(reference, X, reset=True)
+    columns = getattr(reference, "feature_names_in_", None)
     if is_dask(data) or isinstance(data, ChunkedRows):
         raise InputError("stability draws rows one by one, which is slow from a Dask array: pass X[rows].compute()")
     n = int(data.shape[0])
@@ -118,6 +122,8 @@ def stability(
         "ica": settings(reference),
     }
     result = _described(data, reference, fits, asked)
+    if columns is not None:
+        reference.feature_names_in_ = columns
     if not isinstance(X, Representation):
         return result
     return replace(result, name=X.name or "X", notes=tuple(reading_notes(X)))

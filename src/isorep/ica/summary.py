@@ -207,8 +207,11 @@ def fit_facts(ica: ICA) -> dict[str, Any]:
     left_out = None
     if hasattr(ica, "left_out_columns_"):
         left_out = {"columns": ica.left_out_columns_, "spreads": ica.left_out_spreads_}
+    names = getattr(ica, "feature_names_in_", None)
     return {
         "columns": d,
+        "features": None if names is None else [str(name) for name in names],
+        "matrix": getattr(ica, "matrix_in_", None),
         "rank": getattr(ica, "rank_", None),
         "left_out": left_out,
         "components": {"count": k, **parts},

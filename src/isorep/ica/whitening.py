@@ -13,11 +13,13 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from ..annotated import dense, entries_of, is_annotated, opened
 from ..chunked import ChunkedRows, is_dask
 from ..covariance import sentence_on_columns
 from ..errors import InputError
-from ..representation import Array, Matrix, Representation
+from ..representation import Array, Matrix, Representation, feature_difference
 from ..rows import block_rows, blocks, map_blocks, read_rows, refuse_non_finite
+from ..settings import one_name
 from ..storage.lazy import LazyMatrix
 from ..threads import Crew
 from .unmixing import FLOATS, WhiteningMap, as_source, whiten
@@ -30,15 +32,53 @@ class AffineTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     components_: Array
     mixing_: Array
 
-    def transform(self, X: Any) -> Any:
-        """Map rows to components; float32 stays float32, and a Dask array gives a lazy Dask array."""
+    def transform(
+        self, X: Any, *, key: str | None = None, use_rep: str | None = None, key_added: str | None = None
+    ) -> Any:
+        """Map rows to components; float32 stays float32, and a Dask array gives a lazy Dask array.
+
+        Parameters
+        ----------
+        X : (n, d) array, memory map, Representation, AnnData or Dask array
+            The rows. Named features must be those of the fit, in the same order.
+        key : str, optional
+            The matrix of an AnnData object, as for :func:`isorep.read`; default: the one that was fitted.
+        use_rep : str, optional
+            Another name for ``key``.
+        key_added : str, optional
+            Entry of ``obsm`` in which the components of an AnnData object are stored, too; loadings go into ``varm``
+            and ``uns`` under the same name without ``X_``.
+        """
         check_is_fitted(self)
-        return apply_affine(open_rows(self, X, reset=False), self.components_.T, before=self.mean_)
+        key = one_name(key, use_rep, "key", "use_rep")
+        if key is None and is_annotated(X):
+            key = getattr(self, "matrix_in_", None)
+        if key_added is not None:
+            require_added(X, key_added)
+        sources = apply_affine(open_rows(self, X, reset=False, key=key), self.components_.T, before=self.mean_)
+        if key_added is not None:
+            place = opened_place(X, key)
+            self._add(X, key_added, np.asarray(sources), place)
+        return sources
+
+    def _add(self, data: Any, key: str, sources: Array, place: str) -> None:
+        """Store components and loadings in an AnnData object."""
+        name = key.removeprefix("X_")
+        data.obsm[key] = sources
+        data.uns[name] = {"unmixing": self.components_, "mixing": self.mixing_, "mean": self.mean_, "matrix": place}
+        if place == "X" or place.startswith("layers/"):
+            data.varm[name] = self.mixing_
 
     def inverse_transform(self, X: Any) -> Any:
         """Map components back to rows."""
         check_is_fitted(self)
         return apply_affine(open_components(self, X), self.mixing_.T, after=self.mean_)
+
+    def __sklearn_tags__(self) -> Any:
+        """Sparse matrices are taken; they become dense."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 Fitted = TypeVar("Fitted", bound=AffineTransformer)
@@ -52,8 +92,8 @@ class Whitening(AffineTransformer):
     The covariance is summed in float64 for every input dtype, and only directions above the rounding of that dtype are
     kept, so that constant and duplicate columns are allowed. Columns that vary by no more than 1e-4 of the median
     column are left out, as released models have dead ones, unless ``standardise`` is set. Whitened training rows have
-    unit covariance within 1e-3. Input can be an array, memory map, representation or Dask array; it is never copied as
-    a whole.
+    unit covariance within 1e-3. Input can be an array, memory map, representation, AnnData or Dask array; it is never
+    copied as a whole. Sparse matrices become dense.
 
     Parameters
     ----------
@@ -83,6 +123,10 @@ class Whitening(AffineTransformer):
         Columns that are left out: constant ones, and those that hardly vary compared with the others.
     left_out_spreads_ : array
         Their standard deviations; 0 for constant ones.
+    feature_names_in_ : array of str
+        Names of the columns, where they have any.
+    matrix_in_ : str
+        The matrix of AnnData that was fitted, such as ``X`` or ``obsm/X_pca``; only for AnnData.
 
     Examples
     --------
@@ -111,9 +155,9 @@ class Whitening(AffineTransformer):
         self.rounding = rounding
         self.standardise = standardise
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit mean and axes."""
-        source = as_source(open_rows(self, X, reset=True))
+    def fit(self, X: Any, y: Any = None, *, key: str | None = None, use_rep: str | None = None) -> Self:
+        """Fit mean and axes; ``key``, also called ``use_rep``, names the matrix of an AnnData object."""
+        source = as_source(open_rows(self, X, reset=True, key=one_name(key, use_rep, "key", "use_rep")))
         self.with_map(
             whiten(source, self.n_components, kind=self.kind, rounding=self.rounding, standardise=self.standardise)
         )
@@ -229,17 +273,44 @@ class AffineRows(LazyMatrix):
         out[:] = transformed(block, self._matrix, self._before, self._after)
 
 
-def open_rows(estimator: BaseEstimator, data: Any, *, reset: bool) -> Any:
+def opened_place(data: Any, key: str | None) -> str:
+    """The path of the matrix that is meant in an AnnData object."""
+    return entries_of(data).choose(key)
+
+
+def require_added(data: Any, key: str) -> None:
+    """Refuse a place for components that no AnnData object has."""
+    if not is_annotated(data):
+        raise InputError("key_added names an entry of obsm, and X is no AnnData object")
+    if not key.removeprefix("X_") or "/" in key:
+        raise InputError(f"key_added is {key!r} and must be a name for obsm without /")
+
+
+def open_rows(estimator: BaseEstimator, data: Any, *, reset: bool, key: str | None = None) -> Any:
     """Check the input of an estimator: rows as an array, or unchanged where they should not be copied.
 
-    Arrays in memory go through scikit-learn's validation. Representations, memory maps, stored and Dask arrays are
-    taken as they are; their non-finite values are found by the pass over moments.
+    Arrays in memory go through scikit-learn's validation. Representations, AnnData, memory maps, stored and Dask arrays
+    are taken as they are; their non-finite values are found by the pass over moments. Feature names are learnt, and
+    compared with those of the fit.
     """
+    name, place, columns = type(estimator).__name__, None, None
+    if is_annotated(data):
+        found = opened(data, key)
+        label = f"the AnnData object ({found.place})"
+        data, place = Representation(found.values, name=label, columns=found.columns), found.place
+    elif key is not None:
+        raise InputError(f"key names a matrix of an AnnData object, and X is a {type(data).__name__}")
     if isinstance(data, Representation):
-        data = data.values
-    if not stays_where_it_is(data):
-        return validate_data(estimator, data, dtype=FLOATS, reset=reset, ensure_min_samples=2 if reset else 1)
-    name = type(estimator).__name__
+        columns, label, data = data.columns, data.name or "X", data.values
+        if not stays_where_it_is(data):
+            data = check_array(data, dtype=FLOATS, estimator=name, ensure_min_samples=2 if reset else 1)
+    elif not stays_where_it_is(data):
+        rows = _validated(estimator, dense(data, "X") if sparse.issparse(data) else data, reset)
+        if reset:
+            _learn(estimator, "matrix_in_", None)
+        return rows
+    else:
+        label = "X"
     if len(data.shape) != 2:
         raise InputError(f"{name} takes rows and columns, not an array of shape {tuple(data.shape)}")
     if np.dtype(data.dtype).kind != "f":
@@ -249,13 +320,36 @@ def open_rows(estimator: BaseEstimator, data: Any, *, reset: bool) -> Any:
         if data.shape[0] < 2:  # unknown sizes are not: NaN compares false
             raise InputError(f"{name} needs at least two rows, and there are {int(data.shape[0])}")
         estimator.n_features_in_ = width
-        if hasattr(estimator, "feature_names_in_"):
-            del estimator.feature_names_in_
-    elif width != estimator.n_features_in_:
+        _learn(estimator, "feature_names_in_", None if columns is None else np.array(columns, dtype=object))
+        _learn(estimator, "matrix_in_", place)
+        return data
+    if width != estimator.n_features_in_:
         raise InputError(
             f"X has {width} features, but {name} is expecting {estimator.n_features_in_} features as input"
         )
+    difference = feature_difference(getattr(estimator, "feature_names_in_", None), columns, label)
+    if difference is not None:
+        raise InputError(difference)
     return data
+
+
+def _learn(estimator: BaseEstimator, name: str, value: Any) -> None:
+    """Set a fitted attribute, or remove that of an earlier fit."""
+    if value is not None:
+        setattr(estimator, name, value)
+    elif hasattr(estimator, name):
+        delattr(estimator, name)
+
+
+def _validated(estimator: BaseEstimator, data: Any, reset: bool) -> Any:
+    """Rows in memory by scikit-learn's rules; its refusal of other feature names also names the first difference."""
+    try:
+        return validate_data(estimator, data, dtype=FLOATS, reset=reset, ensure_min_samples=2 if reset else 1)
+    except ValueError as error:
+        known, given = getattr(estimator, "feature_names_in_", None), getattr(data, "columns", None)
+        if reset or known is None or given is None or "feature names" not in str(error):
+            raise
+        raise InputError(f"{error}\nFirst: {feature_difference(list(known), list(map(str, given)), 'X')}") from None
 
 
 def open_components(estimator: BaseEstimator, data: Any) -> Any:

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -192,6 +192,15 @@ def page_of(
 def size(rows: int, columns: int) -> str:
     """Rows and columns, as provenance has them."""
     return f"{count(rows)} × {count(columns)}"
+
+
+def sizes(each: Iterable[tuple[int, int]]) -> str:
+    """Rows and columns of several matrices: from the least to the most."""
+    rows, columns = (sorted(set(numbers)) for numbers in zip(*each, strict=True))
+    told = (
+        count(numbers[0]) + (f" to {count(numbers[-1])}" if len(numbers) > 1 else "") for numbers in (rows, columns)
+    )
+    return " × ".join(told)
 
 
 def made_by(result: Mapping[str, Any]) -> str:

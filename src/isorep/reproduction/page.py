@@ -9,6 +9,7 @@ from ..report.figures import Line as DrawnLine
 from ..report.figures import Lines as DrawnLines
 from ..report.page import page_of
 from ..report.read import compact, count, fixed
+from ..results import counted
 from .experiment import ANSWERS, Chart, Row, Table
 from .runner import Reproduction
 
@@ -40,6 +41,7 @@ def page(result: Reproduction) -> Page:
             else None,
             Section("units", "Units of work", (_times(result),)) if result.timing.units else None,
         ),
+        data=f"{counted(len(result.outcomes), 'unit of work', 'units of work')} at {result.scale} scale",
     )
 
 

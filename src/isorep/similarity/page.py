@@ -101,22 +101,22 @@ def _figure(result: Similarities) -> tuple[Figure, ...]:
     figure = Figure(
         "indices-figure",
         "Null-corrected values",
-        "0 is chance, 1 a perfect match; the band ends where 95% of shuffled pairings lie nearer to chance.",
+        "0 is the mean of shuffled pairings, 1 a perfect match; the band holds 95% of shuffled pairings.",
         f"Corrected values: {told}.",
         Intervals(rows, "from chance (0) to a perfect match (1)", end=1.04),
-        legend=(Key("dot", "s2", "corrected value"), Key("tick", "", "chance, 95th percentile")),
+        legend=(Key("dot", "s2", "corrected value"), Key("tick", "", "chance, 95% range")),
     )
     return (figure,) if rows else ()
 
 
 def _interval_row(name: str, corrected: float, null: Null, best: float) -> IntervalRow:
-    reach = max((edge - null.mean) / (best - null.mean) for edge in (null.low, null.high))
+    low, high = sorted((edge - null.mean) / (best - null.mean) for edge in null.range_95)
     return IntervalRow(
         name,
         "s2",
-        value=min(max(corrected, 0.0), 1.0),
-        band=(0.0, 0.0, min(max(reach, 0.0), 1.0)),
-        labels=(f"corrected {fixed(corrected)}", "", f"chance reaches {fixed(reach)}"),
+        value=min(max(corrected, -1.0), 1.0),
+        band=(min(max(low, -1.0), 0.0), 0.0, max(min(high, 1.0), 0.0)),
+        labels=(f"corrected {fixed(corrected)}", "", f"chance, 95% range {fixed(low)} to {fixed(high)}"),
         printed=fixed(corrected, 2),
     )
 

@@ -89,9 +89,9 @@ class Similarities(ResultRecord):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
-        sides = zip(("source", "target"), self.names, self.columns, strict=True)
-        told = {role: {"name": name, "rows": self.rows, "columns": columns} for role, name, columns in sides}
-        return super().to_dict() | told
+        sides = zip(self.names, self.columns, strict=True)
+        source, target = ({"name": name, "rows": self.rows, "columns": columns} for name, columns in sides)
+        return super().to_dict() | {"source": source, "target": target}
 
     def frame_rows(self) -> list[dict[str, Any]]:
         """One row per index: the value, chance with its 95% range, the corrected value and the p-value."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import shutil
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
@@ -24,15 +25,17 @@ from .scratch import MEMORY_LIMIT
 
 _BRIDGE = 2**16
 
+GAPS = True  # columns may have missing entries
+
 
 def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
     """Open one dataset, and read the dataset of row ids where there is one."""
     return tree.load_tree(HDF5Tree(path), key, ids)
 
 
-def column(path: Path, name: str) -> Array:
+def column(path: Path, name: str, missing: bool = False) -> Array:
     """A one-dimensional dataset, or a column of an AnnData object."""
-    return tree.column_of_tree(HDF5Tree(path), name)
+    return tree.column_of_tree(HDF5Tree(path), name, missing)
 
 
 def save(path: Path, rows: RowStream, key: str | None) -> None:
@@ -56,9 +59,57 @@ def _save_annotated(file: Any, rows: RowStream, key: str) -> None:
         group = file.create_group(frame)
         _encode(group, "dataframe", "0.2.0")
         group.attrs["_index"] = "_index"
-        group.attrs["column-order"] = np.array([], dtype=np.float64)  # how anndata writes an empty list
+        labels = rows.labels if frame == "obs" else {}
+        order = np.array(list(labels), dtype=object) if labels else np.array([], dtype=np.float64)  # as anndata does
+        group.attrs["column-order"] = order
         _encode(_write_labels(group, "_index", index), "string-array", "0.2.0")
+        for name, held in labels.items():
+            _write_column(group, name, held[0 : rows.shape[0]])
     _encode(_write_values(file["obsm"], key.removeprefix("obsm/"), rows), "array", "0.2.0")
+
+
+def _write_column(group: Any, name: str, cells: Any) -> None:
+    """A column of obs: numbers and flags as they are, anything else as text; what is missing is empty."""
+    held = np.asarray(cells)
+    if "/" in name or name in (".", ".."):
+        raise InputError(f"column {name!r} cannot be a column of obs: its name has a slash, or is a dot")
+    if held.dtype.kind in "iufb":
+        _encode(group.create_dataset(name, data=held), "array", "0.2.0")
+    else:
+        texts = np.array(["" if cell is None else str(cell) for cell in held.tolist()], dtype=str)
+        _encode(_write_labels(group, name, texts), "string-array", "0.2.0")
+
+
+def copy_with(source: Path, path: Path, rows: RowStream, key: str, beside: Mapping[str, Mapping[str, Array]]) -> None:
+    """Copy an ``.h5ad`` file with one more entry of obsm, and further arrays in groups such as ``varm``."""
+    shutil.copyfile(source, path)
+    with h5py().File(path, "r+") as file:
+        for group in ("obsm", *beside):
+            parent = file
+            for part in group.split("/"):
+                if part not in parent:
+                    _encode(parent.create_group(part), "dict", "0.1.0")
+                parent = parent[part]
+        if key in file["obsm"]:
+            del file["obsm"][key]
+        _encode(_write_values(file["obsm"], key, rows), "array", "0.2.0")
+        for group, arrays in beside.items():
+            for name, held in arrays.items():
+                if name in file[group]:
+                    del file[group][name]
+                _encode(file[group].create_dataset(name, data=held), "array", "0.2.0")
+
+
+def others(path: Path, besides: Collection[str]) -> dict[str, Array]:
+    """The columns of an AnnData file's obs."""
+    held = HDF5Tree(path)
+    if not tree.is_annotated(held):
+        return {}
+    index = str(held.attributes("obs").get("_index", "_index"))
+    named = [str(name) for name in held.attributes("obs").get("column-order", held.names("obs"))]
+    return {
+        name: tree.column_of_tree(held, name, True) for name in named if name not in (index, "__categories", *besides)
+    }
 
 
 def _encode(node: Any, kind: str, version: str) -> None:
@@ -150,11 +201,16 @@ class HDF5Tree(tree.Tree):
         return node
 
 
-_READ_ATTRIBUTES = ("encoding-type", "_index")
+_LISTS = ("shape", "h5sparse_shape", "column-order")
+_READ_ATTRIBUTES = ("encoding-type", "_index", *_LISTS)
 
 
-def _plain(attributes: Any, key: str) -> str:
+def _plain(attributes: Any, key: str) -> str | list[Any]:
     value = attributes[key]
+    if key in _LISTS:
+        return [
+            each.decode("utf-8", "replace") if isinstance(each, bytes) else each for each in np.ravel(value).tolist()
+        ]
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 

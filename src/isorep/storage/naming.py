@@ -49,7 +49,8 @@ def choose_array(shapes: dict[str, tuple[int, ...]], key: str | None, noun: str)
     candidates = [name for name, shape in shapes.items() if len(shape) == 2]
     if len(candidates) == 1:
         return candidates[0]
-    raise InputError(f"several {noun}s could be meant ({_listing(shapes)}): name one with key=, or as FILE::NAME")
+    first = next(iter(candidates or shapes))
+    raise InputError(f"several {noun}s could be meant ({_listing(shapes)}): choose one, such as FILE::{first}")
 
 
 def choose_named(
@@ -133,7 +134,7 @@ def choose_columns(kinds: Mapping[str, str], key: str | None, used: Collection[s
         return Choice([], lists[0], _besides(others, lists, "not in the list column"))
     if len(lists) > 1:
         raise InputError(
-            f"several list columns could be meant ({', '.join(lists)}): name one with key=, or as FILE::NAME"
+            f"several list columns could be meant ({', '.join(lists)}): choose one, such as FILE::{lists[0]}"
         )
     numeric = [name for name in plain if others[name] in (NUMBER, FLAG)]
     left_out = _besides(others, numeric, "")

@@ -24,6 +24,8 @@ _BATCH_CELLS = 2**21
 _LABELS_BATCH = 2**16
 _LONGEST_LIST = 2**20
 
+GAPS = True  # columns may have missing entries
+
 
 def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
     """Read the representation's columns, and the column of row ids where there is one."""
@@ -32,10 +34,10 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
     file, rows = _open(path), sum(table.group_rows)
     if table.list_column is not None:
         values = spool(_list_blocks(file, table.list_column, len(table.columns)), path.stat().st_size)
-    else:
-        size = rows * len(table.columns) * table.dtype.itemsize
-        blocks = _column_blocks(file, list(table.columns), table.dtype)
-        values = spool(blocks, path.stat().st_size, expected_bytes=size)
+        return Contents(values, labels, table.left_out, table.converted, part=table.list_column)
+    size = rows * len(table.columns) * table.dtype.itemsize
+    blocks = _column_blocks(file, list(table.columns), table.dtype)
+    values = spool(blocks, path.stat().st_size, expected_bytes=size)
     return Contents(values, labels, table.left_out, table.converted, table.columns)
 
 
@@ -109,10 +111,10 @@ def row_ids(path: Path, names: Sequence[str]) -> Array | None:
     return _joined([_labels(path, name) for name in names])
 
 
-def column(path: Path, name: str) -> Array:
-    """One column of labels."""
+def column(path: Path, name: str, missing: bool = False) -> Array:
+    """One column of labels; ``missing`` allows gaps, as empty text."""
     require_column(name, _open(path).schema_arrow.names)
-    return _labels(path, name)
+    return _labels(path, name, missing)
 
 
 def save(path: Path, rows: RowStream, key: str | None) -> None:
@@ -121,13 +123,55 @@ def save(path: Path, rows: RowStream, key: str | None) -> None:
     names = [f"{naming.FEATURE_PREFIX if key is None else key}{index}" for index in range(rows.shape[1])]
     fields = [(name, pyarrow.from_numpy_dtype(rows.dtype)) for name in names]
     labels = rows.all_labels("id")
-    kinds = {name: pyarrow.int64() if held.dtype.kind in "iu" else pyarrow.string() for name, held in labels.items()}
+    kinds = {name: _label_type(held) for name, held in labels.items()}
     schema = pyarrow.schema([*kinds.items(), *fields])
     with pyarrow.parquet.ParquetWriter(path, schema, use_dictionary=False) as writer:
         for here, block in rows.placed():
-            columns = [pyarrow.array(held[here], kinds[name]) for name, held in labels.items()]
+            columns = [_label_cells(held[here], kinds[name]) for name, held in labels.items()]
             columns += [pyarrow.array(np.ascontiguousarray(column)) for column in block.T]
             writer.write_table(pyarrow.table(columns, schema=schema))
+
+
+def others(path: Path, besides: Collection[str]) -> dict[str, Any]:
+    """The columns of a file besides some, of whatever type, as they are stored."""
+    file = _open(path)
+    names = [name for name in file.schema_arrow.names if name not in besides]
+    table = file.read(columns=names)
+    return {name: ArrowLabels(table.column(name)) for name in names}
+
+
+class ArrowLabels:
+    """A column of a parquet file, with its type; numbers and flags without gaps are arrays of them."""
+
+    def __init__(self, cells: Any) -> None:
+        from pyarrow import types
+
+        self.cells = cells
+        kind = cells.type
+        plain = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+        self.dtype = np.dtype(kind.to_pandas_dtype() if plain and not cells.null_count else object)
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def __getitem__(self, rows: slice) -> Any:
+        cells = self.cells[rows].to_pylist()
+        return cells if self.dtype.kind == "O" else np.array(cells, dtype=self.dtype)
+
+
+def _label_type(held: Any) -> Any:
+    """The type of a column of labels."""
+    pyarrow = _pyarrow()
+    if isinstance(held, ArrowLabels):
+        return held.cells.type
+    known = {"i": pyarrow.int64(), "u": pyarrow.int64(), "f": pyarrow.float64(), "b": pyarrow.bool_()}
+    return known.get(held.dtype.kind, pyarrow.string())
+
+
+def _label_cells(cells: Any, kind: Any) -> Any:
+    return _pyarrow().array(
+        cells.tolist() if isinstance(cells, np.ndarray) and cells.dtype.kind == "O" else cells, kind
+    )
 
 
 def _open(path: Path, **options: Any) -> Any:
@@ -326,7 +370,7 @@ def _list_blocks(
         yield flat.reshape(len(cells), width)
 
 
-def _labels(path: Path, name: str) -> Array:
+def _labels(path: Path, name: str, missing: bool = False) -> Array:
     """A column of ids or groups as numpy integers or text; repeated text is held once."""
     from pyarrow import types
 
@@ -335,11 +379,16 @@ def _labels(path: Path, name: str) -> Array:
     rows = 0
     for batch in _open(path, read_dictionary=[name]).iter_batches(batch_size=_LABELS_BATCH, columns=[name]):
         cells = batch.column(0)
-        if cells.null_count:
+        if cells.null_count and not missing:
             raise InputError(f"column {name!r} has {cells.null_count} missing entries from row {rows} on")
         rows += len(cells)
         require_plausible(16 * rows, stored, f"column {name!r}")
-        if types.is_integer(cells.type):
+        if cells.null_count or (parts and not isinstance(parts[0], np.ndarray)):
+            if types.is_dictionary(cells.type):
+                cells = cells.cast(cells.type.value_type)
+            parts = [list(part) for part in parts]
+            parts.append(["" if cell is None else cell for cell in cells.to_pylist()])
+        elif types.is_integer(cells.type):
             parts.append(cells.to_numpy(zero_copy_only=False))
         elif types.is_dictionary(cells.type):
             words = cells.dictionary.to_pylist()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from ..annotated import is_annotated
 from ..chunked import ChunkedRows
 from ..errors import InputError, MissingFileError
 from ..representation import Array, Matrix, Representation, as_representation
@@ -27,6 +28,8 @@ _FAMILIES = {
     ".csv.gz": "text",
     ".tsv": "text",
     ".tsv.gz": "text",
+    ".gct": "gct",
+    ".gct.gz": "gct",
     ".parquet": "parquet",
     ".pq": "parquet",
     ".h5": "hdf5",
@@ -49,13 +52,13 @@ class Contents:
     ids: Array | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)  # columns or arrays that were not taken, and why
     converted: Mapping[str, str] = field(default_factory=dict)  # columns that were taken as numbers, and from what
-    columns: tuple[str, ...] | None = None  # the names of a table's columns
+    columns: tuple[str, ...] | None = None  # the names of a table's columns, or of AnnData's variables
     part: str = ""  # the name of the array or tensor in the file
     taken: str = ""  # the same in words, where it was not named
 
 
 class Labels(Protocol):
-    """One label per row, integers or text: an array, or an object that gives slices of one."""
+    """One label per row, such as integers or text: an array, or an object that gives slices of one."""
 
     @property
     def dtype(self) -> Any: ...  # noqa: D102
@@ -70,7 +73,7 @@ class RowStream:
     values: Matrix
     ids: Array | None  # parquet and zarr write them in slices, so anything like Labels will do there
     dtype: np.dtype[Any]  # little-endian floating point
-    labels: Mapping[str, Labels] = field(default_factory=dict)  # parquet and zarr store them with the ids
+    labels: Mapping[str, Labels] = field(default_factory=dict)  # tables, zarr and h5ad store them with the ids
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -124,7 +127,7 @@ def is_zarr(path: Path) -> bool:
 
 
 def read(
-    path: str | Path,
+    path: Any,
     *,
     key: str | None = None,
     ids: str | None = None,
@@ -136,16 +139,17 @@ def read(
 
     Parameters
     ----------
-    path : str or Path
-        A ``.npy``, ``.npz``, ``.safetensors``, ``.pt``, ``.csv``, ``.tsv`` (also ``.gz``), ``.parquet``, ``.h5``,
-        ``.h5ad`` or ``.zarr`` file, or a folder of such files with consecutive rows. ``file::key`` names the key as
-        well. Also the URL of a parquet file, an npy array or a zarr store, or of a folder of them, that fsspec can open
-        (``s3://``, ``gs://``, ``memory://``, ``file://``).
+    path : str, Path or AnnData
+        A ``.npy``, ``.npz``, ``.safetensors``, ``.pt``, ``.csv``, ``.tsv``, ``.gct`` (also ``.gz``), ``.parquet``,
+        ``.h5``, ``.h5ad`` or ``.zarr`` file, or a folder of such files with consecutive rows. ``file::key`` names the
+        key as well. Also the URL of a parquet file, an npy array or a zarr store, or of a folder of them, that fsspec
+        can open (``s3://``, ``gs://``, ``memory://``, ``file://``).
     key : str, optional
-        Part of the file: the array of an npz, HDF5 or zarr file, the tensor of a safetensors or torch file, the
-        obsm entry of an AnnData object (or ``X``), the list column of a parquet file, or a prefix of the columns of a
-        table. Default: the only one in the file (AnnData: otherwise X); in a table the ``feature_*`` columns, else the
-        one list column, else every numeric column that is not ``Metadata_*``.
+        Part of the file: the array of an npz, HDF5 or zarr file, the tensor of a safetensors or torch file, the matrix
+        of AnnData (``X``, an obsm entry by its name, ``layers/NAME`` or ``raw/X``), the list column of a parquet file,
+        or a prefix of the columns of a table. Default: the only one in the file; in AnnData X, or the only obsm entry
+        if there is no X; in a table the ``feature_*`` columns, else the one list column, else every numeric column that
+        is not ``Metadata_*``.
     ids : str, optional
         The array or tensor, or the column of a table or of AnnData's obs, with the row ids. Default: ``ids`` or
         ``id`` where the file has one, or the index a data frame was saved with; in AnnData obs_names.
@@ -161,7 +165,8 @@ def read(
     Returns
     -------
     Representation
-        Its ``left_out`` and ``converted`` name the columns or arrays that were left out or converted. npy, uncompressed
+        Its ``left_out`` and ``converted`` name the columns or arrays that were left out or converted, its ``columns``
+        the features where they have names. npy, uncompressed
         npz, safetensors and torch files are memory-mapped, HDF5 and zarr are sliced lazily; the other formats are
         parsed once, in blocks, into memory or (above 256 MiB) into a scratch file.
 
@@ -173,35 +178,54 @@ def read(
     >>> isorep.read(folder / "run.npz")
     Representation('run.npz', 3 rows x 3 columns, float64, with ids)
     """
+    if is_annotated(path):
+        return _read_object(path, key, ids, name)
     path, key = split_key(path, key)
     module = import_module(".parts", __package__) if in_chunks else reader(path)
     used = {each.rpartition("::")[2] for each in besides if each is not None}
-    contents = guarded(path, module.load, path, key, ids, used)
+    contents = _named(guarded(path, module.load, path, key, ids, used), key)
     left_out = {each: reason for each, reason in contents.left_out.items() if each not in used}
     origin = f"{path}::{contents.part}" if contents.part else str(path)
-    described = (name or path.name, left_out, dict(contents.converted), origin, contents.taken)
+    described = (name or path.name, left_out, dict(contents.converted), origin, contents.taken, contents.columns)
     return guarded(path, Representation, contents.values, contents.ids, *described)
 
 
-def column(path: str | Path, name: str) -> Array:
-    """One named column (table, AnnData) or one-dimensional array (the other formats) of a file: groups, labels, ids."""
+def _read_object(data: Any, key: str | None, ids: str | None, name: str | None) -> Representation:
+    """The matrix of an AnnData object in memory."""
+    representation = as_representation(data, name or "AnnData", key)
+    if ids is None:
+        return representation
+    if ids not in data.obs.columns:
+        raise InputError(f"there is no column {ids!r} in obs; there are {', '.join(map(str, data.obs.columns[:12]))}")
+    return replace(representation, ids=np.asarray(data.obs[ids]))
+
+
+def column(path: str | Path, name: str, *, missing: bool = False) -> Array:
+    """One named column (table, AnnData) or one-dimensional array (the other formats) of a file: groups, labels, ids.
+
+    Missing entries are refused, or with ``missing`` given as empty text.
+    """
     path, _ = split_key(path, None)
     module = reader(path)
     if not hasattr(module, "column"):
         raise InputError(f"{path.name} holds values only, so it has no column {name!r}")
-    entries: Array = guarded(path, module.column, path, name)
+    gaps = missing and getattr(module, "GAPS", False)
+    entries: Array = guarded(path, *((module.column, path, name, True) if gaps else (module.column, path, name)))
     return entries
 
 
-def labels(where: str, source: str | Path) -> Array:
-    """Labels of rows from a column of the source, from ``file::column``, or from an npy file of one dimension."""
+def labels(where: str, source: str | Path, *, missing: bool = False) -> Array:
+    """Labels of rows from a column of the source, from ``file::column``, or from an npy file of one dimension.
+
+    Missing entries are refused, or with ``missing`` given as empty text.
+    """
     path, name = split_key(where, None)
     if name is not None:
-        return column(path, name)
+        return column(path, name, missing=missing)
     if not path.exists():
         if any(where.lower().endswith(suffix) for suffix in _FAMILIES):
             raise MissingFileError(f"{where} does not exist")
-        return column(source, where)
+        return column(source, where, missing=missing)
     module = reader(path)
     if not hasattr(module, "vector"):
         raise InputError(f"{path.name} may hold several columns: name one as {path.name}::COLUMN")
@@ -212,6 +236,11 @@ def labels(where: str, source: str | Path) -> Array:
 def suffixes() -> list[str]:
     """The suffixes that can be read."""
     return list(_FAMILIES)
+
+
+def _named(contents: Contents, key: str | None) -> Contents:
+    """Contents with the name of their part where the user gave it, so that parts of one file can be told apart."""
+    return contents if contents.part or key is None else replace(contents, part=key)
 
 
 def split_key(path: str | Path, key: str | None) -> tuple[Path, str | None]:

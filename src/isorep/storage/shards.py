@@ -21,6 +21,8 @@ from .scratch import spool
 _OPEN_AT_ONCE = 32
 _BLOCK_BYTES = 2**25
 
+GAPS = True  # columns may have missing entries
+
 
 def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
     """Present the shards as one matrix; shards that cannot be mapped are parsed once, into memory or scratch."""
@@ -32,13 +34,14 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
     return Contents(spool(again.row_blocks(), stored), again.ids(), again.left_out, again.converted, again.columns)
 
 
-def column(path: Path, name: str) -> Array:
-    """One column of all shards."""
+def column(path: Path, name: str, missing: bool = False) -> Array:
+    """One column of all shards; ``missing`` allows gaps, as empty text."""
     files = shard_files(path)
     module = reader(files[0])
     if not hasattr(module, "column"):
         raise InputError(f"its files hold values only, so there is no column {name!r}")
-    return joined_labels([guarded(file, module.column, file, name) for file in files])
+    gaps = (True,) if missing and getattr(module, "GAPS", False) else ()
+    return joined_labels([guarded(file, module.column, file, name, *gaps) for file in files])
 
 
 class _Shards:

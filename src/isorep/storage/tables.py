@@ -94,7 +94,8 @@ def _features(module: Any, path: Path, key: str | None, ids: str | None, besides
     else:
         contents = parquet.load(path, key, ids, besides)
     values = np.asarray(contents.values[:])
-    columns = {name: values[:, index] for index, name in enumerate(contents.columns or ())}
+    names = contents.columns or [f"{contents.part}{number}" for number in range(values.shape[1])]  # of a list column
+    columns = {name: values[:, index] for index, name in enumerate(names)}
     for name in whole:
         if np.all(np.rint(columns[name]) == columns[name]) and np.all(np.abs(columns[name]) < naming.EXACT):
             columns[name] = columns[name].astype(np.int64)

@@ -50,6 +50,8 @@ _SAMPLE_CHARACTERS = 2**25
 _NOTHING = "nothing after the last delimiter"
 _LONGEST_WHOLE = 400  # digits beyond which a whole number is infinite in float64
 
+GAPS = True  # columns may have empty cells
+
 
 def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
     """Parse the numeric columns, and the column of row ids where there is one."""
@@ -72,12 +74,12 @@ def load_columns(
         return _load(path, key, ids, besides, _kinds(path, doubt.names))
 
 
-def column(path: Path, name: str) -> Array:
-    """One column, as integers where every entry is one, otherwise as text."""
+def column(path: Path, name: str, missing: bool = False) -> Array:
+    """One column, as integers where every entry is one, otherwise as text; ``missing`` allows empty cells."""
     with _open(path) as table:
         require_column(name, table.names)
         index = table.names.index(name)
-        labels = _Labels(path.stat().st_size, name)
+        labels = _Labels(path.stat().st_size, name, missing)
         for _, row in table.rows:
             labels.append(row[index])
         return labels.array()
@@ -93,12 +95,32 @@ def save(path: Path, rows: RowStream, key: str | None) -> None:
         io.TextIOWrapper(binary, "utf-8", newline="") as file,
     ):
         writer = csv.writer(file, delimiter="\t" if lowered.endswith((".tsv", ".tsv.gz")) else ",", lineterminator="\n")
-        writer.writerow(names if rows.ids is None else ["id", *names])
+        labels = rows.all_labels("id")
+        writer.writerow([*labels, *names])
         for here, block in rows.placed():
             cells = block.astype(np.float64).tolist()
-            if rows.ids is not None:
-                cells = [[label, *row] for label, row in zip(rows.ids[here].tolist(), cells, strict=True)]
+            if labels:
+                held = [_listed(column[here]) for column in labels.values()]
+                cells = [[*each, *row] for *each, row in zip(*held, cells, strict=True)]
             writer.writerows(cells)
+
+
+def _listed(labels: Any) -> list[Any]:
+    """Labels as Python objects; what is missing becomes an empty cell."""
+    held = labels.tolist() if isinstance(labels, np.ndarray) else labels
+    return ["" if label is None or label != label else label for label in held]
+
+
+def others(path: Path, besides: Collection[str]) -> dict[str, Array]:
+    """The columns of a file besides some, as they are written."""
+    with _open(path) as table:
+        names = [name for name in table.names if name not in besides]
+        places = [table.names.index(name) for name in names]
+        kept: list[_Labels] = [_Labels(path.stat().st_size, name, gaps=True) for name in names]
+        for _, row in table.rows:
+            for place, labels in zip(places, kept, strict=True):
+                labels.append(row[place])
+        return {name: labels.array() for name, labels in zip(names, kept, strict=True)}
 
 
 def _compressed(raw: IO[bytes], lowered: str) -> Any:
@@ -465,14 +487,14 @@ def all_whole(cells: list[str]) -> bool:
 class _Labels:
     """A column of text that grows row by row, as long as that is plausible for the file."""
 
-    def __init__(self, stored_bytes: int, name: str) -> None:
+    def __init__(self, stored_bytes: int, name: str, gaps: bool = False) -> None:
         self._stored_bytes = stored_bytes
-        self._name = name
+        self._name, self._gaps = name, gaps
         self._cells: list[str] = []
         self._longest = 0
 
     def append(self, cell: str) -> None:
-        if not cell.strip():
+        if not cell.strip() and not self._gaps:
             raise InputError(f"column {self._name!r} is empty in row {len(self._cells)}")
         self._cells.append(cell)
         self._longest = max(self._longest, len(cell))

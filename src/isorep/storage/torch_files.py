@@ -59,6 +59,7 @@ def save(path: Path, rows: RowStream, key: str | None) -> None:
 def read_tensors(path: Path) -> dict[str, Any]:
     """A tensor, or the flat dict of tensors, that torch.save wrote; anything else is refused."""
     torch, held = _torch(), _load(path)
+    _refuse_list(held)
     tensors = held if isinstance(held, dict) else {_ONLY: held}
     inner = next((name for name, value in tensors.items() if _all_tensors(value)), None)
     advice = (
@@ -83,8 +84,20 @@ def flattened(held: Any, before: str = "", deep: int = 0) -> dict[str, Any]:
             if isinstance(key, str | int):
                 found |= flattened(value, f"{before}.{key}" if before else str(key), deep + 1)
     if not found and not before:
+        _refuse_list(held)
         raise InputError(f"it holds {type(held).__name__} without a tensor, where a tensor or a dict of them is read")
     return found
+
+
+def _refuse_list(held: Any) -> None:
+    """Refuse a list of tensors, which is how batches are often saved, with the way to join them."""
+    torch = _torch()
+    if isinstance(held, list | tuple) and held and all(isinstance(each, torch.Tensor) for each in held):
+        shapes = {tuple(each.shape[1:]) for each in held if each.ndim}
+        several = len(held) > 1 and len(shapes) == 1 and all(each.ndim > 1 for each in held)
+        advice = "if these are batches, save torch.cat(tensors)" if several else "save the one that is meant"
+        many = "1 tensor" if len(held) == 1 else f"{len(held)} tensors"
+        raise InputError(f"it holds a {type(held).__name__} of {many} where a tensor is read: {advice}")
 
 
 def _load(path: Path) -> Any:
@@ -96,7 +109,7 @@ def _load(path: Path) -> Any:
     except Exception as error:  # what torch raises and says differs between its versions
         raise InputError(
             "it holds more than tensors, or is damaged, and is not unpickled: save a tensor, or a dict of tensors "
-            "(model.state_dict()), with torch.save"
+            "(model.state_dict()), with torch.save, and arrays with numpy.save"
         ) from error
 
 

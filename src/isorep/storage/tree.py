@@ -1,4 +1,4 @@
-"""AnnData layout in HDF5 (``.h5ad``) and in zarr: X, obsm, and the columns of obs.
+"""AnnData layout in HDF5 (``.h5ad``) and in zarr: X, obsm, layers, and the columns of obs.
 
 It is read directly: opening a file with the anndata package loads every column of obs and var.
 
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..annotated import Entries, own_entries, require_small
 from ..errors import InputError
 from ..representation import Array
 from .lazy import LazyMatrix, StoredMatrix, require_small_pieces
@@ -31,59 +32,93 @@ def is_annotated(tree: Tree) -> bool:
 
 
 def load(tree: Tree, key: str | None, ids: str | None) -> Contents:
-    """Open an obsm entry or X; the ids are obs_names, or the obs column that was named."""
-    path = _place(tree, key)
+    """Open X, an obsm entry or a layer; the ids are obs_names, or the obs column that was named."""
+    entries = entries_of(tree)
+    path = entries.choose(key)
     kind = str(tree.attributes(path).get("encoding-type", ""))
-    if tree.shape(path) is None:
-        what = "sparse" if kind.startswith(("csr", "csc")) else f"not an array ({kind or 'no encoding'})"
-        raise InputError(f"{path} is {what}: choose a dense embedding with FILE::KEY; {_choices(tree)}")
-    values = tree.matrix(path)
+    columns = None if path.startswith("obsm/") else _names(tree, "raw/var" if path.startswith("raw/") else "var")
+    if tree.shape(path) is not None:
+        values: Any = tree.matrix(path)
+    elif kind.startswith(("csr", "csc")):
+        values = _dense(tree, path, by_rows=kind.startswith("csr"))
+    elif kind == "dataframe":
+        values, columns = _frame(tree, path)
+    else:
+        raise InputError(f"{path} is not an array ({kind or 'no encoding'}): choose another matrix; {entries}")
     row_ids = _index(tree) if ids is None else column(tree, ids)
     if len(row_ids) != values.shape[0]:
         raise InputError(f"{path} has {values.shape[0]} rows and obs has {len(row_ids)}")
-    return Contents(values, row_ids, _others(tree, path) if key is None else {})
+    if columns is not None and len(columns) != values.shape[1]:
+        raise InputError(f"{path} has {values.shape[1]} columns and var has {len(columns)}")
+    left_out = entries.besides(path) if key is None else {}
+    return Contents(values, row_ids, left_out, columns=columns, part=path, taken=path if left_out else "")
 
 
-def column(tree: Tree, name: str) -> Array:
-    """A column of obs; ``obs_names`` gives the names of the rows."""
+def entries_of(tree: Tree) -> Entries:
+    """The matrices of an AnnData file."""
+    obsm = tuple(tree.names("obsm"))
+    held = {name.removeprefix("X_"): tree.names(f"uns/{name.removeprefix('X_')}") for name in obsm}
+    x = "X" in tree.names("") and tree.attributes("X").get("encoding-type") != "null"
+    uns = {name: dict.fromkeys(parts) for name, parts in held.items()}
+    return Entries(x, obsm, tuple(tree.names("layers")), "X" in tree.names("raw"), own_entries(obsm, uns))
+
+
+def _dense(tree: Tree, path: str, *, by_rows: bool) -> Array:
+    """A compressed sparse matrix as a dense array; what it declares is checked before it is unpacked."""
+    attributes = tree.attributes(path)
+    shape = tuple(attributes.get("shape", attributes.get("h5sparse_shape", ())))
+    if len(shape) != 2 or not all(isinstance(size, int) and 0 < size < 2**31 for size in shape):
+        raise InputError(f"{path} is sparse and declares the shape {shape}")
+    stored = tree.dtype(f"{path}/data")
+    require_small(shape, stored.itemsize, path)
+    ends, places = tree.vector(f"{path}/indptr"), tree.vector(f"{path}/indices")
+    values = tree.vector(f"{path}/data")
+    lines, width = shape if by_rows else shape[::-1]
+    whole = ends.dtype.kind in "iu" and places.dtype.kind in "iu" and values.dtype.kind in "fiub"
+    if not whole or len(ends) != lines + 1 or len(values) != len(places):
+        raise InputError(f"{path} is sparse, and its parts do not fit the shape {shape}")
+    ends = ends.astype(np.int64)
+    rising = ends[0] == 0 and ends[-1] == len(places) and bool(np.all(np.diff(ends) >= 0))
+    if not rising or (len(places) and not (places.min() >= 0 and places.max() < width)):
+        raise InputError(f"{path} is sparse, and its indices lie outside of the shape {shape}")
+    from scipy.sparse import csc_array, csr_array
+
+    made = (csr_array if by_rows else csc_array)((values, places.astype(np.int64), ends), shape=shape)
+    return np.asarray(made.toarray())
+
+
+def _frame(tree: Tree, path: str) -> tuple[Array, tuple[str, ...]]:
+    """A data frame of numbers in obsm, with the names of its columns."""
+    names = [str(name) for name in tree.attributes(path).get("column-order", ())]
+    missing = [name for name in names if name not in tree.names(path)]
+    if not names or missing:
+        raise InputError(f"{path} is a data frame without {f'its column {missing[0]!r}' if missing else 'columns'}")
+    columns = [_element(tree, f"{path}/{name}") for name in names]
+    odd = [name for name, held in zip(names, columns, strict=True) if held.dtype.kind not in "fiub"]
+    if odd:
+        raise InputError(f"column {odd[0]!r} of {path} holds no numbers")
+    if len({len(held) for held in columns}) > 1:
+        raise InputError(f"the columns of {path} have different lengths")
+    return np.stack(columns, axis=1), tuple(names)
+
+
+def column(tree: Tree, name: str, missing: bool = False) -> Array:
+    """A column of obs; ``obs_names`` gives the names of the rows, ``missing`` allows gaps, as empty text."""
     columns = tree.names("obs")
     if name == "obs_names":
         return _index(tree)
     if name not in columns or name == "__categories":
         shown = [other for other in columns if other != "__categories"]
         raise InputError(f"there is no column {name!r} in obs; there are {', '.join(shown[:12]) or 'none'}")
-    return _element(tree, f"obs/{name}")
+    return _element(tree, f"obs/{name}", missing)
 
 
-def _place(tree: Tree, key: str | None) -> str:
-    embeddings = tree.names("obsm")
-    if key is None:
-        return f"obsm/{embeddings[0]}" if len(embeddings) == 1 else _existing_x(tree)
-    if key == "X":
-        return _existing_x(tree)
-    name = key.removeprefix("obsm/")
-    if name not in embeddings:
-        raise InputError(f"there is no {key!r} in obsm; {_choices(tree)}")
-    return f"obsm/{name}"
-
-
-def _existing_x(tree: Tree) -> str:
-    if "X" not in tree.names("") or tree.attributes("X").get("encoding-type") == "null":
-        raise InputError(f"there is no X: name an entry of obsm with FILE::KEY; {_choices(tree)}")
-    return "X"
-
-
-def _others(tree: Tree, path: str) -> dict[str, str]:
-    """What could have been meant as well: entries of obsm, X."""
-    others = {f"obsm/{name}": "another embedding" for name in tree.names("obsm")}
-    if "X" in tree.names("") and tree.attributes("X").get("encoding-type") != "null":
-        others["X"] = "obsm has one entry"
-    others.pop(path, None)
-    return others
-
-
-def _choices(tree: Tree) -> str:
-    return f"obsm has {', '.join(tree.names('obsm')[:12]) or 'no entries'}"
+def _names(tree: Tree, frame: str) -> tuple[str, ...] | None:
+    """The names of a frame's rows: those of the variables; None where there is no such frame."""
+    name = str(tree.attributes(frame).get(_INDEX, _INDEX))
+    if name not in tree.names(frame):
+        return None
+    return tuple(str(each) for each in _element(tree, f"{frame}/{name}").tolist())
 
 
 def _index(tree: Tree) -> Array:
@@ -93,30 +128,42 @@ def _index(tree: Tree) -> Array:
     return as_ids(_element(tree, f"obs/{name}"))
 
 
-def _element(tree: Tree, path: str) -> Array:
+def _element(tree: Tree, path: str, missing: bool = False) -> Array:
     """One column: a plain array, a categorical, or one of pandas' nullable arrays."""
     if tree.shape(path) is not None:
         group, _, name = path.rpartition("/")
         if name not in tree.names(f"{group}/__categories"):
             return tree.vector(path)
-        return _decoded(tree.vector(path), tree.vector(f"{group}/__categories/{name}"), path)  # anndata 0.7
+        return _decoded(tree.vector(path), tree.vector(f"{group}/__categories/{name}"), path, missing)  # anndata 0.7
     parts = tree.names(path)
     if "codes" in parts and "categories" in parts:
-        return _decoded(tree.vector(f"{path}/codes"), tree.vector(f"{path}/categories"), path)
+        return _decoded(tree.vector(f"{path}/codes"), tree.vector(f"{path}/categories"), path, missing)
     if "values" in parts:
-        if "mask" in parts:
-            _refuse_missing(int(np.count_nonzero(tree.vector(f"{path}/mask"))), path)
-        return tree.vector(f"{path}/values")
+        values = tree.vector(f"{path}/values")
+        gaps = tree.vector(f"{path}/mask").astype(bool) if "mask" in parts else np.zeros(len(values), dtype=bool)
+        return _with_gaps(values, gaps, path, missing)
     kind = tree.attributes(path).get("encoding-type", "unknown")
     raise InputError(f"{path} is stored as {kind}, which is not read")
 
 
-def _decoded(codes: Array, categories: Array, path: str) -> Array:
-    _refuse_missing(int(np.count_nonzero(codes < 0)), path)
+def _decoded(codes: Array, categories: Array, path: str, missing: bool) -> Array:
+    gaps = codes < 0
     if len(codes) and codes.max() >= len(categories):
         raise InputError(f"{path} has a code {codes.max()} and only {len(categories)} categories")
-    decoded: Array = categories[codes]
-    return decoded
+    return _with_gaps(
+        categories[np.where(gaps, 0, codes)] if len(categories) else codes.astype(str), gaps, path, missing
+    )
+
+
+def _with_gaps(values: Array, gaps: Array, path: str, missing: bool) -> Array:
+    """Entries without gaps; with them as text, of which missing entries are empty."""
+    if not gaps.any():
+        return values
+    if not missing:
+        _refuse_missing(int(np.count_nonzero(gaps)), path)
+    if gaps.shape != values.shape:
+        raise InputError(f"{path} has {len(values)} entries and marks {len(gaps)} of them")
+    return np.where(gaps, "", values.astype(str))
 
 
 def _refuse_missing(count: int, path: str) -> None:
@@ -144,6 +191,11 @@ class Tree(ABC):
     @abstractmethod
     def vector(self, name: str) -> Array:
         """A one-dimensional array, as numbers or text."""
+
+    def dtype(self, name: str) -> np.dtype[Any]:
+        """The dtype of an array."""
+        kept: np.dtype[Any] = np.dtype(self._array(name).dtype)
+        return kept
 
     @abstractmethod
     def _node(self, name: str) -> Any:
@@ -206,10 +258,10 @@ def load_tree(tree: Tree, key: str | None, ids: str | None) -> Contents:
     return Contents(values, column_of_tree(tree, ids), left_out)
 
 
-def column_of_tree(tree: Tree, name: str) -> Array:
+def column_of_tree(tree: Tree, name: str, missing: bool = False) -> Array:
     """A one-dimensional array of a tree."""
     if is_annotated(tree):
-        return column(tree, name)
+        return column(tree, name, missing)
     shape = tree.shape(name)
     if shape is None:
         raise InputError(f"there is no array {name!r}; there are {', '.join(tree.names('')[:12]) or 'none'}")

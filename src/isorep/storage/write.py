@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,24 @@ import numpy as np
 from ..errors import InputError
 from ..files import replacing, require_writable
 from ..representation import Array, Representation, as_representation
-from .naming import IDS_NAMES
-from .registry import RowStream, family, is_zarr, split_key
+from . import parquet
+from .hdf5 import copy_with
+from .naming import FEATURE_PREFIX, IDS_NAMES, INDEX_NAMES
+from .registry import Labels, RowStream, family, guarded, is_zarr, reader, split_key
 from .remote import is_url
 
 _NUMBERS_ONLY = {"npy": "npy", "safetensors": "safetensors", "torch_files": "torch"}  # modules of files without text
 _UNCOMPRESSED = ("npy", "npz", "safetensors", "hdf5", "torch_files")
 
 
-def write(representation: Any, path: str | Path, *, key: str | None = None, drop_ids: bool = False) -> None:
+def write(
+    representation: Any,
+    path: str | Path,
+    *,
+    key: str | None = None,
+    drop_ids: bool = False,
+    labels: Mapping[str, Labels] | None = None,
+) -> None:
     """Write a representation to a file, block by block, with its row ids.
 
     The file appears when it is complete: a failed or interrupted write leaves no new file, and does not change an
@@ -38,6 +48,8 @@ def write(representation: Any, path: str | Path, *, key: str | None = None, drop
     drop_ids : bool
         Leave the ids out. Otherwise text ids are refused for npy, safetensors and torch files, which cannot hold
         them; an npy file holds no ids at all, and integer ones are left out.
+    labels : mapping of str to (n,) labels, optional
+        Further columns, for tables, zarr and h5ad (obs): numbers, flags or text.
 
     Examples
     --------
@@ -49,7 +61,58 @@ def write(representation: Any, path: str | Path, *, key: str | None = None, drop
     """
     path, key, module = _target(path, key)
     source = as_representation(representation, "the representation")
-    write_rows(RowStream(source.values, None if drop_ids else _ids(source, module, path), _dtype(source)), path, key)
+    held = dict(labels or {})
+    if held:
+        _require_labels(held, source, path, key)
+    ids = None if drop_ids else _ids(source, module, path)
+    write_rows(RowStream(source.values, ids, _dtype(source), held), path, key)
+
+
+def write_beside(
+    representation: Representation, source: Path, path: str | Path, beside: Mapping[str, Mapping[str, Array]], key: str
+) -> None:
+    """Write a copy of an ``.h5ad`` file with a representation of its rows as one more entry of obsm."""
+    target, named, _ = _target(path, None)
+    rows = RowStream(representation.values, None, _dtype(representation))
+    try:
+        with replacing(target) as temporary:
+            copy_with(source, temporary, rows, named or key, beside)
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"{target} cannot be written: {getattr(error, 'strerror', None) or error}") from error
+
+
+def holds_labels(path: str | Path) -> bool:
+    """Whether a file of this suffix holds further columns."""
+    name = split_key(path, None)[0].name.lower()
+    return _family_name(family(Path(name), "write")) in ("text", "parquet", "zarr") or name.endswith(".h5ad")
+
+
+def others(path: str | Path, rows: Representation, ids: str | None = None) -> dict[str, Any]:
+    """The columns of a table, of obs or of samples that are neither features nor row ids; nothing for other files."""
+    file, key = split_key(path, None)
+    module = reader(file)
+    if not hasattr(module, "others"):
+        return {}
+    taken = {*(rows.columns or ()), *IDS_NAMES, *INDEX_NAMES, *([] if key is None else [key])}
+    if _family_name(module) == "parquet":
+        part = rows.origin.rpartition("::")[2] if "::" in rows.origin else ""
+        index = parquet.saved_index(parquet._open(file).schema_arrow) if ids is None else []
+        taken |= {part, *index}
+    held: dict[str, Any] = guarded(file, module.others, file, taken)
+    return held
+
+
+def _require_labels(labels: Mapping[str, Labels], source: Representation, path: Path, key: str | None) -> None:
+    """Refuse further columns that a file cannot hold beside the values."""
+    if not holds_labels(path):
+        raise InputError(f"{path.name} holds values only: write a table, zarr or h5ad to keep other columns")
+    made = {f"{FEATURE_PREFIX if key is None else key}{index}" for index in range(source.shape[1])} | {"id"}
+    twice = [name for name in labels if name in made]
+    if twice and path.suffix.lower() != ".h5ad":
+        raise InputError(f"column {twice[0]!r} is kept and written anew: name the new ones as {path.name}::PREFIX")
+    wrong = [name for name, held in labels.items() if len(held) != len(source)]
+    if wrong:
+        raise InputError(f"{wrong[0]!r} has {len(labels[wrong[0]])} labels for {len(source)} rows")
 
 
 def write_rows(rows: RowStream, path: Path, key: str | None = None) -> None:

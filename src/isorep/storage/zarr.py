@@ -26,6 +26,8 @@ _CHUNK_BYTES = 2**22
 _CHUNK_LABELS = 2**16
 _MOST_METADATA = 2**26
 
+GAPS = True  # columns may have missing entries
+
 
 def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
     """Open the array, or one array of the group, and read the array of row ids where there is one."""
@@ -38,12 +40,12 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
     return Contents(tree.matrix(""))
 
 
-def column(path: Path, name: str) -> Array:
+def column(path: Path, name: str, missing: bool = False) -> Array:
     """A one-dimensional array of a group, or a column of an AnnData object."""
     tree = ZarrTree(path)
     if tree.shape("") is not None:
         raise InputError(f"it is one zarr array, so it has no column {name!r}")
-    return hierarchy.column_of_tree(tree, name)
+    return hierarchy.column_of_tree(tree, name, missing)
 
 
 def save(path: Path, rows: RowStream, key: str | None) -> None:
@@ -64,13 +66,15 @@ def save(path: Path, rows: RowStream, key: str | None) -> None:
 
 
 def _save_labels(group: Any, name: str, labels: Labels) -> None:
-    text = labels.dtype.kind == "U"
+    text = labels.dtype.kind not in "iufb"
     step = min(len(labels), _CHUNK_LABELS)
     kind = "string" if text else labels.dtype
     array = group.create_array(name, shape=(len(labels),), dtype=kind, chunks=(max(step, 1),))
     for start in range(0, len(labels), _CHUNK_LABELS):
         block = np.asarray(labels[start : start + _CHUNK_LABELS])
-        array[start : start + len(block)] = block.astype(object) if text else block
+        if text:  # what is missing is empty
+            block = np.array(["" if cell is None else str(cell) for cell in block.tolist()], dtype=object)
+        array[start : start + len(block)] = block
 
 
 def _zarr() -> Any:

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from ..annotated import is_annotated
 from ..errors import InputError
-from ..representation import Array, Representation, notes_on, reading_notes
+from ..representation import Array, Representation, as_representation, notes_on, reading_notes
 from ..resampling import group_codes
 from ..rows import refuse_non_finite
 
@@ -119,6 +120,8 @@ def as_columns(data: Any, role: str, discrete: Any = None) -> Columns:
     """
     if isinstance(data, Columns):
         return data if discrete is None else _told(data, discrete, role)
+    if is_annotated(data):
+        data = as_representation(data, role)
     if isinstance(data, str | Path):
         from ..storage.tables import read_table
 

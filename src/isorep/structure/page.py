@@ -145,7 +145,7 @@ def _score_figure(result: FactorScores) -> Figure:
     return Figure(
         "scores-figure",
         "Scores and chance",
-        "Every score with its interval; the band is where 90% of shuffles lie, the tick their mean. The hollow dot is "
+        "Every score with its interval; the band is where 95% of shuffles lie, the tick their mean. The hollow dot is "
         "the mean of random axes.",
         "; ".join(f"{row.name} {row.printed}" for row in rows),
         Intervals(rows, "score, higher is better", end=1.04),

@@ -233,8 +233,7 @@ def read_curve(kind: str, points: tuple[Point, ...]) -> Curve:
     )
     if enough is not None:
         told = (
-            f"{enough:,} pairs are enough: with more, the error stays within {ENOUGH:.0%} of that of all "
-            f"{last.pairs:,} training pairs"
+            f"{enough:,} pairs are enough for an error within {ENOUGH:.0%} of that of all {last.pairs:,} training pairs"
         )
     if gain is not None:
         more = "would still help" if gain > _STILL_HELPS else "would help little"

@@ -392,7 +392,11 @@ class Mechanisms(ResultRecord):
         from ..page import as_text
         from .page import level_table
 
-        return as_text(level_table(self), "decided", "at sample") if self.criteria else self._factors()
+        return (
+            as_text(level_table(self), "decided", "at sample", explained="worst is")
+            if self.criteria
+            else self._factors()
+        )
 
     def frame_rows(self) -> list[dict[str, Any]]:
         """One row per criterion, way and tolerance; without criteria one per tolerance of the factors."""
@@ -449,7 +453,8 @@ class Mechanisms(ResultRecord):
 
         blocks = [self.table()]
         if self.leakage:
-            blocks.append(f"leakage, compared with random bases\n{as_text(leakage_table(self), 'samples')}")
+            leakage = as_text(leakage_table(self), "samples", explained="leakage is")
+            blocks.append(f"leakage, compared with random bases\n{leakage}")
         if self.criteria:
             blocks.append(f"factors found without knowing them\n{self._factors()}")
         if self.near_factors is not None and self.near_factors.splits:

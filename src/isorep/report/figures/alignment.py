@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from .axes import Drawing, Frame, Key, Scale, Series, dots, equal_scales, group, tag
+from .axes import FOOT, Drawing, Frame, Key, Scale, Series, dots, equal_scales, group, tag
 
 Points = tuple[tuple[float, float], ...]
 SIDE = 340.0
@@ -62,11 +62,20 @@ class Alignment:
 
     def draw(self, width: float) -> Drawing:
         """Square, whatever the page; after alignment by what is chosen."""
-        frame = Frame(SIDE, SIDE, left=44, right=10, top=30, bottom=44)
+        return self._at(next(each for each in self.movements if each.key == self.chosen).points)
+
+    @property
+    def stills(self) -> tuple[tuple[str, Drawing], ...]:
+        """What paper shows, where nothing moves: before alignment, and after it by what is chosen."""
+        move = next(each for each in self.movements if each.key == self.chosen)
+        return ("before", self._at(self.before)), (f"after: {move.name}", self._at(move.points))
+
+    def _at(self, moved: Points) -> Drawing:
+        """The target, and the rows of the source in these places."""
+        frame = Frame(SIDE, SIDE, left=44, right=10, top=30, bottom=FOOT)
         across, upward = self._scales(frame)
         drawn = [frame.x_axis(across, self.axes[0], 5), frame.y_axis(upward, self.axes[1], 5)]
-        move = next(each for each in self.movements if each.key == self.chosen)
-        places = [tuple((across(x), upward(y)) for x, y in points) for points in (self.target, move.points)]
+        places = [tuple((across(x), upward(y)) for x, y in points) for points in (self.target, moved)]
         pairs = zip(*places, strict=True)
         links = "".join(f"M{a:.1f} {b:.1f}L{c:.1f} {d:.1f}" for (a, b), (c, d) in pairs)
         drawn.append(tag("path", class_="links", d=links))
@@ -80,7 +89,7 @@ class Alignment:
 
     def behind(self, drawings: Sequence[Drawing]) -> dict[str, Any]:
         """All points and errors, so that the page can move them: in thousandths of the axes' unit of length."""
-        across, upward = self._scales(Frame(SIDE, SIDE, left=44, right=10, top=30, bottom=44))
+        across, upward = self._scales(Frame(SIDE, SIDE, left=44, right=10, top=30, bottom=FOOT))
         return {
             "frame": [end for each in (across, upward) for end in (each.low, each.high, each.start, each.stop)],
             "rows": self.rows,

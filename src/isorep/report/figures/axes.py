@@ -6,11 +6,14 @@ A drawing: SVG text, and the marks in it that can be pointed at.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
+FOOT = 49.0
+"""Room under a plotting area: tick labels, and a title in up to two lines."""
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -81,8 +84,9 @@ class Frame:
                 drawn.append(tag("text", text, class_="tick", x=x, y=low + 16, text_anchor="middle"))
                 free = x + half
         middle = (start + stop) / 2
-        title = clipped(title, 2 * min(middle, self.width - middle))
-        drawn.append(tag("text", title, class_="axis-title", x=middle, y=low + 35, text_anchor="middle"))
+        lines = in_two_lines(title, 2 * min(middle, self.width - middle))
+        for y, line in zip((low + 35,) if len(lines) == 1 else (low + 31, low + 44), lines, strict=True):
+            drawn.append(tag("text", line, class_="axis-title", x=middle, y=y, text_anchor="middle"))
         return group(drawn)
 
     def y_axis(self, scale: Scale, title: str, most: int | None = None) -> Markup:
@@ -206,6 +210,14 @@ def clipped(text: str, pixels: float) -> str:
     """Text that fits: what is too long for the room ends with an ellipsis."""
     most = max(3, int(pixels / 6.6))
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def in_two_lines(text: str, pixels: float) -> list[str]:
+    """Text in one line or, where it is too long for the room, in two; what does not fit these ends with an ellipsis."""
+    if clipped(text, pixels) == text:
+        return [text]
+    first, *rest = textwrap.wrap(text, max(3, int(pixels / 6.6)), break_on_hyphens=False)
+    return [first, clipped(" ".join(rest), pixels)]
 
 
 def short(value: float) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from .axes import Drawing, Frame, Scale, Series, clipped, group, short, tag
+from .axes import FOOT, Drawing, Frame, Scale, Series, clipped, group, short, tag
 
 BELOW = 13.0
 """How far under its row the hollow dot stands, clear of the whiskers."""
@@ -20,7 +20,8 @@ SMALLEST, LARGEST = 1e-300, 1e12
 class IntervalRow:
     """One row: a dot with whiskers, a second hollow dot, and a band with a tick that stands for chance.
 
-    A row with a ``key`` can be chosen, and figures that have the same keys follow.
+    A row with a ``key`` can be chosen, and figures that have the same keys follow. ``limit`` is where its zone begins,
+    by default where the band does.
     """
 
     name: str
@@ -33,6 +34,7 @@ class IntervalRow:
     labels: tuple[str, str, str] = ("", "", "")
     printed: str = ""
     key: str = ""
+    limit: float | None = None
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Intervals:
 
     Stems begin at ``origin``, the value that stands for nothing (0, or 1 for a ratio), where the axis begins unless
     values lie below. It ends at ``end``, or beyond the largest value; what lies outside is an arrow at the edge.
-    ``zone`` shades each row from where its band begins to the end: what chance reaches. ``tolerance`` is a stretch
+    ``zone`` shades each row from its limit to the end: what chance reaches. ``tolerance`` is a stretch
     of the axis that counts as equal, ``chosen`` the key of the row that is chosen at first.
     """
 
@@ -62,19 +64,21 @@ class Intervals:
         """At this width."""
         narrow = width < 500
         each = 50.0 if narrow else 42.0
-        height = 10 + each * len(self.rows) + 44
-        frame = Frame(width, height, left=10 if narrow else 176, right=14 if narrow else 68, top=10, bottom=44)
+        height = 10 + each * len(self.rows) + FOOT
+        frame = Frame(width, height, left=10 if narrow else 176, right=14 if narrow else 68, top=10, bottom=FOOT)
         scale = self._scale(frame)
         drawn = [frame.x_axis(scale, self.axis)]
         if self.tolerance is not None:
             low, high = (scale(value) for value in self.tolerance)
-            drawn.append(tag("rect", class_="tolerance", x=low, y=10, width=max(high - low, 1), height=height - 54))
+            drawn.append(
+                tag("rect", class_="tolerance", x=low, y=10, width=max(high - low, 1), height=height - 10 - FOOT)
+            )
         series = []
         for number, row in enumerate(self.rows):
             top = 10 + number * each
             y = top + (33 if narrow else each / 2)
             if self.zone and row.band is not None:
-                start, stop = scale(row.band[0]), frame.across[1]
+                start, stop = scale(row.band[0] if row.limit is None else row.limit), frame.across[1]
                 drawn.append(tag("rect", class_="zone", x=start, y=top, width=max(stop - start, 1), height=each))
             drawn.append(_names(row, frame, y, top, narrow))
             drawn.append(_marks(row, scale, y, self.origin))

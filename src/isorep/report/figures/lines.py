@@ -16,6 +16,7 @@ from typing import Any
 from markupsafe import Markup
 
 from .axes import (
+    FOOT,
     Drawing,
     Frame,
     Key,
@@ -81,7 +82,7 @@ class Lines:
         """At this width."""
         width = min(width, SQUARE) if self.square else width
         height = width if self.square else self.height
-        frame = Frame(width, height, left=52, right=14, top=30, bottom=44)
+        frame = Frame(width, height, left=52, right=14, top=30, bottom=FOOT)
         every = [point for line in self.lines for point in line.points]
         x_low, x_high = extent([x for x, _ in every])
         ends = [end for line in self.lines for span in line.spans for end in span]
@@ -182,7 +183,7 @@ class Histogram:
         }
 
     def _frame(self, width: float) -> Frame:
-        return Frame(width, 300 if width > 500 else 260, left=52, right=14, top=30, bottom=44)
+        return Frame(width, 300 if width > 500 else 260, left=52, right=14, top=30, bottom=FOOT)
 
     def _scales(self, width: float) -> tuple[Scale, Scale]:
         frame = self._frame(width)
@@ -241,7 +242,7 @@ class Scatter:
 
     def draw(self, width: float) -> Drawing:
         """At this width, and as high."""
-        frame = Frame(width, width, left=44, right=8, top=30, bottom=44)
+        frame = Frame(width, width, left=44, right=8, top=30, bottom=FOOT)
         across, upward = equal_scales(self.bounds, frame)
         drawn = [frame.x_axis(across, self.axes[0], 5), frame.y_axis(upward, self.axes[1], 5)]
         clouds = (self.first, self.second)

@@ -228,7 +228,7 @@
     const counts = new Array(edges.length - 1).fill(0);
     for (const error of errors) {
       const bin = Math.floor(((error - edges[0]) / span) * counts.length);
-      counts[Math.min(Math.max(bin, 0), counts.length - 1)] += 1;
+      if (bin <= counts.length) counts[Math.min(Math.max(bin, 0), counts.length - 1)] += 1; // the rest is beyond the axis
     }
     const x = (edge) => left + ((edge - edges[0]) / span) * (right - left);
     const y = (value) => foot + Math.min(value / most, 1) * (top - foot);
