@@ -46,7 +46,6 @@ class Inputs:
     rows: Array  # the numbers of these rows in the data: rows without label or batch are left out
     kept: Array  # a mask of the data's columns: those that look like metadata are left out
     means: Array  # of all columns of the data
-    all_rows: int  # of the data, with those that are left out
     features: tuple[str, ...] | None  # the names of all columns of the data
     obs: Mapping[str, Any] = field(default_factory=dict)  # other columns that describe these rows
     also: Column | None = None  # held out together with the batches

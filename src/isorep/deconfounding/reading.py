@@ -170,9 +170,7 @@ def _with_values(
         rows=rows,
         kept=kept,
         means=means,
-        all_rows=len(values),
         features=data.columns,
-        left_out=tuple(data.left_out),
     )
 
 
