@@ -43,8 +43,8 @@ def test_every_space_is_measured_with_its_chance(planted):
     result, _, _ = planted
     text = result.measures_table(width=200)
     spaces = result.spaces()
-    assert list(spaces)[-1] == "PCA+ICA, filtered"
-    for title, mixing in spaces.items():
+    assert spaces[-1][0] == "PCA+ICA, filtered"
+    for title, mixing in spaces:
         assert title in text
         assert f"{mixing.replicates.value:.2f} ({mixing.replicates.chance:.2f})" in text
     ica, turned = (result.conditions[name].mixing for name in ("pca_ica", "pca_rand"))

@@ -372,7 +372,7 @@ class Deconfounding(ResultRecord):
         if not spaces:
             return ""
         rows = [["condition", *MEASURES]]
-        for title, mixing in spaces.items():
+        for title, mixing in spaces:
             batch = mixing.batch_auroc, mixing.batch_forest_auroc
             cells = [*map(_measure, (mixing.replicates, mixing.neighbours, mixing.connectivity))]
             cells += [
@@ -383,11 +383,11 @@ class Deconfounding(ResultRecord):
             rows.append([title, *cells])
         return aligned(rows, optional=list(MEASURES)[:1:-1], width=width)
 
-    def spaces(self) -> dict[str, Mixing]:
-        """The measures of batches and labels by the title of the space, with that of the filtered components."""
-        every = {condition.title: condition.mixing for condition in self.conditions.values()}
-        every["PCA+ICA, filtered"] = None if self.filtered is None else self.filtered.mixing
-        return {title: mixing for title, mixing in every.items() if mixing is not None}
+    def spaces(self) -> list[tuple[str, Mixing]]:
+        """The measures of batches and labels of every space, with its title; the filtered components come last."""
+        every = [(condition.title, condition.mixing) for condition in self.conditions.values()]
+        every.append(("PCA+ICA, filtered", None if self.filtered is None else self.filtered.mixing))
+        return [(title, mixing) for title, mixing in every if mixing is not None]
 
     def frame_rows(self) -> list[dict[str, Any]]:
         """One row per condition and classifier: means over held-out batches, and their standard errors.
