@@ -73,8 +73,9 @@ def run(stage: Stage, folder: str) -> dict[str, Any]:
             labels["batch"],
             conditions=CONDITIONS,
             n_components="all",
+            classifiers="lightgbm",
+            folds=5,
             n_restarts=0,
-            top=(),
         )
     auroc = {name: round(result.mean("auroc", name).value, 4) for name in CONDITIONS}
     return {"spent": dict(result.seconds), "auroc": auroc}

@@ -50,7 +50,7 @@ UNTESTED = {
     "structure": "python latents.py && isorep structure latents.npy factors.csv --scores infomec,mcc",
     "heads-circle": "python circle.py",
     "bounds-pair": "python autoencoders.py",
-    "deconfound": "python screen.py && isorep deconfound screen.parquet --label treatment --batch plate --folds 10",
+    "deconfound": "python screen.py && isorep deconfound screen.parquet --label treatment --batch plate",
 }
 
 # Blocks that show parts of the output: each from a line that begins so to one that begins so, to the next empty line

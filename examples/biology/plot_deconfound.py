@@ -22,7 +22,7 @@ plate = np.array([f"plate {j + 1:02}" for j in screen.batch])
 
 # %%
 # One call: fit PCA and ICA on training plates, train gradient boosting on each condition, test on held-out plates.
-result = isorep.deconfound(screen.values, treatment, plate, folds=10, n_restarts=3)
+result = isorep.deconfound(screen.values, treatment, plate, n_restarts=3)
 print(result)
 
 # %%
@@ -48,6 +48,6 @@ print(np.round(both, 2))
 # %%
 # With Gaussian factors there are no axes to find, and ICA can do no better than a random rotation.
 gaussian = simulate_batches(batches=20, rows=200, gaussian=True, random_state=0)
-again = isorep.deconfound(gaussian.values, gaussian.perturbed, gaussian.batch, n_restarts=0, top=())
+again = isorep.deconfound(gaussian.values, gaussian.perturbed, gaussian.batch, n_restarts=0, classifiers="lightgbm")
 print(again.to_frame()[["condition", "auroc", "auroc_se"]].round(3).to_string(index=False))
 print(f"best possible: {gaussian.ceiling():.3f}")

@@ -24,7 +24,7 @@ def data(tmp_path):
 
 def test_from_a_file_to_verdict_json_page_and_annotated_copy(isorep_command, data, tmp_path):
     done = isorep_command(
-        "deconfound", data, "--label", "perturbed", "--batch", "plate,week", "--restarts", 2,
+        "deconfound", data, "--label", "perturbed", "--batch", "plate,week", "--restarts", 2, "--components", "all",
         "--json", tmp_path / "r.json", "--html", tmp_path / "r.html", "-o", tmp_path / "out.h5ad",
     )  # fmt: skip
     assert (done.code, done.err) == (0, "")
@@ -39,7 +39,7 @@ def test_from_a_file_to_verdict_json_page_and_annotated_copy(isorep_command, dat
     ):
         assert words in done.out
     found = json.loads((tmp_path / "r.json").read_text())
-    assert found["schema"] == "isorep.deconfound/1"
+    assert found["schema"] == "isorep.deconfound/2"
     assert found["data"]["batch"] == ["plate", "week"]
     assert "Biology against batch" in (tmp_path / "r.html").read_text()
     assert found["place"] == "X_emb"
@@ -97,3 +97,22 @@ def test_the_input_is_not_overwritten(isorep_command, data):
     done = isorep_command("deconfound", data, "--label", "perturbed", "--batch", "plate", "-o", data)
     assert done.code == 2
     assert "is an input" in done.err
+
+
+def test_a_second_column_is_held_out_and_shared_columns_are_named(isorep_command, data, tmp_path):
+    """The file knows the week of every plate, and rows of one clone lie in many plates."""
+    annotated = anndata.read_h5ad(data)
+    kinds = np.where(annotated.obs["perturbed"], "t", "c")
+    annotated.obs["clone"] = [f"{kind}{row % 4}" for row, kind in enumerate(kinds)]
+    annotated.write_h5ad(data)
+    quick = ["--label", "perturbed", "--batch", "plate", "--classifiers", "logistic", "--restarts", 0, "--rotations", 2]
+    done = isorep_command("deconfound", data, *quick)
+    assert (done.code, done.err) == (0, "")
+    flat = " ".join(done.out.split())
+    assert "every plate lies within one week: a held-out plate shares it" in flat
+    assert "each value of clone has one perturbed and recurs in several batches" in flat
+    again = isorep_command("deconfound", data, *quick, "--also-hold-out", "clone", "--json", tmp_path / "r.json")
+    assert "each value of clone" not in " ".join(again.out.split())
+    found = json.loads((tmp_path / "r.json").read_text())
+    assert found["settings"]["also_hold_out"] == "clone"
+    assert all(fold["beside"] for fold in found["folds"])

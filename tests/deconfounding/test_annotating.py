@@ -14,7 +14,7 @@ from .screens import screen
 anndata = pytest.importorskip("anndata")
 
 X, TREATED, PLATE = screen(wells=30)
-QUICK = {"conditions": ("base", "pca_ica"), "classifiers": "logistic", "top": (), "n_restarts": 0}
+QUICK = {"conditions": ("base", "pca_ica"), "classifiers": "logistic", "n_components": "all", "n_restarts": 0}
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def check(annotated, result, name="isorep_ica"):
     sources = annotated.obsm[f"X_{name}"]
     assert np.allclose(sources, result.transform(X), atol=1e-5)
     facts = annotated.uns[name]
-    assert json.loads(facts["json"])["schema"] == "isorep.deconfound/1"
+    assert json.loads(facts["json"])["schema"] == "isorep.deconfound/2"
     assert np.allclose((X - facts["mean"]) @ facts["unmixing"].T, sources, atol=1e-4)
     assert np.allclose(sources @ facts["mixing"].T + facts["mean"], X, atol=1e-4)
     assert facts["batch_r2"].shape == (8, 1)

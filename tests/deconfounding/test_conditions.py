@@ -9,8 +9,11 @@ from sklearn.preprocessing import StandardScaler
 
 import isorep
 from isorep import InputError
+from isorep.deconfounding.corrections import regressed_out
 from isorep.deconfounding.inputs import Column
-from isorep.deconfounding.transforms import Transforms, centred, whitening
+from isorep.deconfounding.transforms import Transforms
+from isorep.ica import Whitening
+from isorep.ica.whitening import quietly
 
 from .screens import screen
 
@@ -19,9 +22,9 @@ NAMES, CODES = np.unique(PLATE, return_inverse=True)
 QUICK = {"classifiers": "logistic", "top": (), "n_restarts": 0}
 
 
-def transforms(fitted=X, **settings):
+def transforms(fitted=X):
     batch = Column("plate", CODES, tuple(NAMES))
-    return Transforms(X, fitted, **{"n_components": None, "batch": batch, "transformers": {}} | settings)
+    return Transforms(X, fitted, np.ones(len(X), bool), quietly(Whitening(), fitted), (batch,), ~TREATED, {})
 
 
 def test_the_rotations_share_one_whitened_space():
@@ -32,7 +35,7 @@ def test_the_rotations_share_one_whitened_space():
         turned = made(name)
         assert np.cov(turned.T, bias=True) == pytest.approx(np.eye(8), abs=1e-3)
         assert np.linalg.norm(turned, axis=1) == pytest.approx(np.linalg.norm(white, axis=1), rel=1e-3)
-    assert made("base") is made.values
+    assert np.array_equal(made("base"), X)
     assert not np.allclose(made("pca_rand"), made("pca_rand", 1))
 
 
@@ -44,13 +47,16 @@ def test_a_linear_classifier_does_not_tell_rotations_apart_and_that_is_said():
 
 
 def test_centring_takes_batch_means_away_and_harmony_mixes_batches():
-    assert np.abs(centred(X, CODES)[CODES == 3].mean(axis=0)).max() < 1e-5
+    plate = Column("plate", CODES, tuple(NAMES))
+    assert np.abs(regressed_out(X, (plate,))[CODES == 3].mean(axis=0)).max() < 1e-5
     result = isorep.deconfound(X, TREATED, PLATE, conditions=("base", "centred", "harmony"), folds=2, **QUICK)
     mixed = {name: condition.mixing.accepted for name, condition in result.conditions.items()}
     assert mixed["base"] < mixed["harmony"]
     assert mixed["base"] < mixed["centred"]
     assert mixed["centred"] > 0.9
-    assert any("batch-centred and Harmony used the batch of held-out rows" in caveat for caveat in result.caveats)
+    assert [condition.uses for condition in result.conditions.values()] == [None, "rows", "rows"]
+    assert "+ uses the rows of the held-out batch without labels" in str(result)
+    assert "* uses" not in str(result)
 
 
 def test_ica_without_whitening_is_a_rotation_up_to_scale():
@@ -102,9 +108,13 @@ def test_transforms_are_fitted_on_the_rows_that_were_asked_for_and_without_label
 
 
 def test_held_out_rows_do_not_move_transforms_fitted_on_training_batches():
-    train = CODES < 7
-    first = whitening(X[train], None)
-    assert np.array_equal(first.transform(X)[train], first.transform(X[train]))
+    """Every space of a fold is the same whatever the held-out rows are, and so is the number of dimensions."""
+    moved = X.copy()
+    moved[PLATE == "plate 03"] = 5 * moved[PLATE == "plate 03"][:, ::-1] + 3
+    for names in (("base", "pca_ica"),):
+        first, second = (isorep.deconfound(rows, TREATED, PLATE, conditions=names, **QUICK) for rows in (X, moved))
+        fold = next(place for place, fold in enumerate(first.folds) if fold.held_out == ("plate 03",))
+        assert first.dimensions.by_fold[fold] == second.dimensions.by_fold[fold]
 
 
 @pytest.mark.parametrize("fit_on", ["all", "file"])
@@ -124,9 +134,9 @@ def test_the_same_input_and_seed_give_the_same_result_and_another_seed_other_fol
     first, again, other = (isorep.deconfound(X, TREATED, PLATE, random_state=seed, **settings) for seed in (0, 0, 1))
     left, right, third = (json.loads(result.to_json()) for result in (first, again, other))
     for found in (left, right, third):
-        assert found.pop("seconds").keys() == {"transforms", "classifiers", "mixing", "components"}
+        assert found.pop("seconds").keys() == {"dimensions", "transforms", "classifiers", "mixing", "components"}
     assert left == right
-    assert left["schema"] == "isorep.deconfound/1"
+    assert left["schema"] == "isorep.deconfound/2"
     assert left["folds"] != third["folds"]
     assert str(first) == str(again)
 
@@ -142,11 +152,11 @@ def test_several_batch_columns_are_read_and_the_first_is_held_out():
 
 
 def test_the_result_prints_and_answers_questions():
-    result = isorep.deconfound(X, TREATED, PLATE, folds=2, n_restarts=0)
+    result = isorep.deconfound(X, TREATED, PLATE, folds=2, n_restarts=0, top=(0.25,), classifiers="lightgbm")
     text = str(result)
-    for words in ("PCA+Rand", "conc@0.25", "corrected", "verdict: ICA", "batch-driven", "note: "):
+    for words in ("PCA+Rand", "conc@0.25", "corrected", "verdict: ICA", "batch-driven", "note: ", "z-score *"):
         assert words in text
-    assert result.mean("hoyer", "base").n == 2
+    assert result.mean("hoyer", "base").n == 10  # one for each held-out batch
     for metric, condition in (("auroc", "umap"), ("f1", "base")):
         with pytest.raises(InputError):
             result.mean(metric, condition)
@@ -161,7 +171,56 @@ def test_the_result_prints_and_answers_questions():
 
 def test_columns_that_hardly_vary_do_not_count_and_are_named():
     dead = np.column_stack([X, 1e-6 * np.random.default_rng(0).normal(size=len(X))])
-    assert whitening(dead, "all").rank_ == whitening(X, "all").rank_ == 8
+    assert quietly(Whitening(), dead).rank_ == quietly(Whitening(), X).rank_ == 8
     for conditions in (("base", "pca_ica"), ("base", "pca")):
         result = isorep.deconfound(dead, TREATED, PLATE, conditions=conditions, folds=2, **QUICK)
         assert sum("1 column of embedding hardly varies" in caveat for caveat in result.caveats) == 1
+
+
+class ByBatch(StandardScaler):
+    """Takes away batch means of controls, which it is given."""
+
+    def fit(self, X, y=None, batch=None):
+        assert len(batch) == len(X)
+        return super().fit(X)
+
+    def transform(self, X, batch=None, controls=None):
+        assert controls.dtype == bool
+        return np.vstack([row - X[controls & (batch == each)].mean(axis=0) for row, each in zip(X, batch, strict=True)])
+
+
+def test_a_transformer_gets_batch_and_controls_where_it_takes_them():
+    result = isorep.deconfound(X, TREATED, PLATE, conditions="base", transformers={"mine": ByBatch()}, **QUICK)
+    assert result.conditions["mine"].uses == "controls"
+    assert result.conditions["base"].uses is None
+    with pytest.raises(InputError, match="asks for batch, unknown for other rows"):
+        isorep.deconfound(X, TREATED, PLATE, conditions="base", transformers={"mine": ByBatch()}, fit_on=X, **QUICK)
+
+
+def test_all_conditions_are_those_that_the_data_allow():
+    result = isorep.deconfound(X, TREATED, PLATE, conditions="all", folds=2, **QUICK)
+    assert {"control_z", "tvn", "sphere", "combat", "regress_out", "harmony", "pca"} < set(result.conditions)
+    against = {(test.condition, test.against) for test in result.tests}
+    assert {("pca_ica", "combat"), ("combat", "base"), ("control_z", "base")} < against
+    assert [test.primary for test in result.tests].index(True) == 0
+    bare = np.where(PLATE == "plate 03", True, TREATED)  # a plate without controls
+    default = isorep.deconfound(X, bare, PLATE, folds=2, **QUICK)
+    assert "control_z" not in default.conditions
+    every = isorep.deconfound(X, bare, PLATE, conditions="all", folds=2, **QUICK)
+    assert any("z-score and TVN were left out: 1 batches have fewer" in caveat for caveat in every.caveats)
+    with pytest.raises(InputError, match="control_z needs 3 controls in every batch, and 1 of 10 batches have fewer"):
+        isorep.deconfound(X, bare, PLATE, conditions=("base", "control_z"), folds=2, **QUICK)
+
+
+def test_rotations_add_their_spread_to_the_error():
+    asked = {"conditions": ("base", "pca_ica", "pca_rand"), "classifiers": "lightgbm", "n_restarts": 0}
+    one, three = (isorep.deconfound(X, TREATED, PLATE, n_rotations=n, **asked) for n in (1, 3))
+    turned = [score for score in three.scores if score.condition == "pca_rand"]
+    assert {score.rotation for score in turned} == {0, 1, 2}
+    assert [score for score in turned if score.rotation == 0] == [
+        score for score in one.scores if score.condition == "pca_rand"
+    ]
+    by_batch = [np.mean([s.auroc for s in turned if s.batch == name]) for name in NAMES]
+    found = three.mean("auroc", "pca_rand")
+    assert found.value == pytest.approx(np.mean(by_batch))
+    assert found.error > np.std(by_batch, ddof=1) / np.sqrt(10)

@@ -53,11 +53,13 @@ def test_each_perturbation_is_spread_over_the_same_folds():
 @pytest.mark.parametrize(("split", "count"), [("folds", 5), ("leave_one_out", 10), ("train_on_one", 10)])
 def test_every_split_is_evaluated(split, count):
     x, treated, plate = screen(wells=30)
-    result = isorep.deconfound(
-        x, treated, plate, split=split, conditions=("base", "pca"), classifiers="logistic", top=()
-    )
+    folds = count if split == "folds" else None
+    asked = {"conditions": ("base", "pca"), "classifiers": "logistic"}
+    result = isorep.deconfound(x, treated, plate, split=split, folds=folds, **asked)
     assert len(result.folds) == count
-    assert result.mean("auroc", "base").n == count
+    assert result.mean("auroc", "base").n == 10  # batches
+    whole = isorep.deconfound(x, treated, plate, split=split, folds=folds, unit="fold", **asked)
+    assert whole.mean("auroc", "base").n == count
     fold = result.folds[0]
     if split == "train_on_one":
         assert (fold.train_rows, fold.test_rows, len(fold.held_out)) == (30, 270, 9)
@@ -71,7 +73,7 @@ def test_folds_that_lack_a_class_are_left_out_and_told():
     treated = treated & np.isin(plate, ["plate 00", "plate 01"])
     result = isorep.deconfound(x, treated, plate, conditions=("base", "pca"), classifiers="logistic", top=())
     assert result.mean("auroc", "base").n == 2
-    assert any("3 folds were left out of a task" in caveat for caveat in result.caveats)
+    assert any("8 folds were left out of a task" in caveat for caveat in result.caveats)
     assert result.data.control_only == 8
 
 
@@ -82,5 +84,9 @@ def test_seeds_draw_other_folds_and_other_rotations():
     )
     assert {score.seed for score in result.scores} == {0, 1}
     assert len({fold.held_out for fold in result.folds}) > 2
-    assert result.conditions["pca_rand"].scores["lightgbm"].auroc.n == 4
-    assert any("share rows" in caveat for caveat in result.caveats)
+    assert result.conditions["pca_rand"].scores["lightgbm"].auroc.n == 10  # batches, each seen twice
+    assert not any("share rows" in caveat for caveat in result.caveats)
+    asked = {"conditions": ("base", "pca"), "classifiers": "logistic", "folds": 2, "unit": "fold", "n_seeds": 2}
+    whole = isorep.deconfound(x, treated, plate, **asked)
+    assert whole.mean("auroc", "pca").n == 4
+    assert any("share rows" in caveat for caveat in whole.caveats)

@@ -46,28 +46,34 @@ def command(
     guides: Annotated[
         str | None, Option(metavar=COLUMN, help="Column of independent experiments per label, such as guides.")
     ] = None,
+    also_hold_out: Annotated[
+        str | None, Option(metavar=COLUMN, help="Column to hold out beside the batches, such as clone or compound.")
+    ] = None,
     conditions: Annotated[
-        str,
+        str | None,
         Option(
             metavar=NAMES,
-            help="Transforms to compare, comma-separated: base, pca, pca_ica, pca_rand, ica_base, centred, harmony.",
+            help="Comma-separated: base, pca, pca_ica, pca_rand, ica_base, control_z, sphere, tvn, centred, "
+            "regress_out, combat, harmony; or all. Default: base, pca_ica, pca_rand and, with controls, control_z.",
         ),
-    ] = "base,pca,pca_ica,pca_rand",
+    ] = None,
     fit_on: Annotated[str, Option(metavar="train|all|FILE", help="Rows that transforms are fitted on.")] = "train",
     components: Annotated[
-        str | None, Option(metavar="N|all", help="Number of axes to keep; default: at most rows / 10.")
+        str | None,
+        Option(metavar="N|all|tenth", help="Number of axes to keep; default: chosen inside the training batches."),
     ] = None,
     split: Annotated[
-        str, Option(metavar="KIND", help="How to split batches: folds, leave_one_out or train_on_one.")
-    ] = "folds",
-    folds: Annotated[int, Option(metavar=N, help="Number of folds of batches.")] = 5,
+        str, Option(metavar="KIND", help="leave_one_out, folds, train_on_one, or auto: one batch at a time up to 20.")
+    ] = "auto",
+    folds: Annotated[int | None, Option(metavar=N, help="Number of folds of batches; default: see --split.")] = None,
     seeds: Annotated[int, Option(metavar=N, help="Number of repeats with other folds, rotations and seeds.")] = 1,
+    rotations: Annotated[int, Option(metavar=N, help="Number of random rotations of pca_rand.")] = 1,
     classifiers: Annotated[
         str, Option(metavar=NAMES, help="Classifiers: lightgbm, logistic or both; the first decides.")
-    ] = "lightgbm",
+    ] = "lightgbm,logistic",
     top: Annotated[
-        str, Option(metavar="SHARES", help="Shares of features for the concentration, comma-separated.")
-    ] = "0.25",
+        str | None, Option(metavar="SHARES", help="Shares of features for the concentration, such as 0.25,0.5.")
+    ] = None,
     batch_limit: Annotated[
         float, Option(metavar=X, help="Share explained by batches above which a component is dropped.")
     ] = 0.1,
@@ -105,14 +111,16 @@ def command(
             control=None if control is None else parts(control, "--control"),
             each=each,
             guides=guides,
-            conditions=parts(conditions, "--conditions"),
+            also_hold_out=also_hold_out,
+            conditions=None if conditions is None else parts(conditions, "--conditions"),
             fit_on=fit_on,
             n_components=_components(components),
             split=split,
             folds=folds,
             n_seeds=seeds,
+            n_rotations=rotations,
             classifiers=parts(classifiers, "--classifiers"),
-            top=numbers(top, "--top", "shares such as 0.25"),
+            top=() if top is None else numbers(top, "--top", "shares such as 0.25"),
             batch_limit=batch_limit,
             n_restarts=restarts,
             random_state=seed,
@@ -139,8 +147,8 @@ def command(
 
 
 def _components(text: str | None) -> int | str | None:
-    if text is None or text == "all":
+    if text in (None, "all", "tenth"):
         return text
     if not text.isascii() or not text.isdigit():
-        raise InputError(f"--components takes a whole number or all, not {text!r}")
+        raise InputError(f"--components takes a whole number, all or tenth, not {text!r}")
     return int(text)

@@ -7,6 +7,7 @@ from ..results import Verdict
 from .classifiers import CLASSIFIERS, PARAMETERS, concentration, hoyer
 from .components import Component
 from .deconfound import deconfound
+from .dimensions import Dimensions, Point
 from .inputs import SPLITS
 from .kbet import Mixing
 from .result import Concentration, Condition, Data, Deconfounding, Filtered, Fold, Mean, PairedTest, Score, Summary
@@ -22,12 +23,14 @@ __all__ = [
     "Condition",
     "Data",
     "Deconfounding",
+    "Dimensions",
     "Example",
     "Filtered",
     "Fold",
     "Mean",
     "Mixing",
     "PairedTest",
+    "Point",
     "Score",
     "Summary",
     "Verdict",

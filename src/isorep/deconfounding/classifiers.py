@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -41,6 +40,8 @@ PARAMETERS: dict[str, Any] = {
 ROUNDS = 100  # unstated in the paper: the library's default
 CLASSIFIERS = ("lightgbm", "logistic")
 _SWEEPS = 1000
+BINS, _FEW_BINS = 255, 63  # the number is unstated in the paper: the library's default, and a quarter of it
+_FEW_ROWS, _CELLS = 10_000, 2**20
 _ABOVE_CHANCE = 0.51  # below this AUROC there is no signal to take shares of
 _BINNED_ROWS = 50_000  # that bins are drawn from: they are briefly held in float64, twice for two fits
 
@@ -55,6 +56,7 @@ class Rows:
     train_truth: Array
     test: Array
     test_truth: Array
+    bins: int = BINS
 
     def train_values(self) -> Array:
         """A copy of the training rows."""
@@ -65,26 +67,24 @@ class Rows:
         return np.asarray(self.values[np.ix_(self.test, self.columns)])
 
 
-def fit_all(rows: Rows, classifier: str, seed: int) -> tuple[dict[str, Any], Array]:
-    """Fit on training rows with all features: figures on the test rows, and the features, most important first."""
-    predicted, importance = _FITS[classifier](rows, seed)
-    figures = {
-        "auroc": float(roc_auc_score(rows.test_truth, predicted)),
-        "average_precision": float(average_precision_score(rows.test_truth, predicted)),
-        "hoyer": hoyer(importance) if classifier == "lightgbm" else None,
-    }
-    return figures, np.argsort(-importance, kind="stable")
+def fitted(rows: Rows, classifier: str, seed: int) -> tuple[Array, Array]:
+    """Fit on training rows: predictions for the test rows, and the importance of every feature."""
+    return _FITS[classifier](rows, seed)
 
 
-def fit_parts(rows: Rows, classifier: str, seed: int, ranked: Array, share: float) -> tuple[float, float] | None:
-    """AUROC of the top share of the ranked features, and of the rest; None where one of them would be empty."""
-
-    def auroc(features: Array) -> float:
-        some = replace(rows, columns=rows.columns[np.sort(features)])
-        return float(roc_auc_score(rows.test_truth, _FITS[classifier](some, seed)[0]))
-
+def fit_parts(rows: Rows, classifier: str, seed: int, importance: Array, share: float) -> tuple[Array, Array] | None:
+    """Predictions from the top share of the features, and from the rest; None where one of them would be empty."""
+    ranked = np.argsort(-importance, kind="stable")
     cut = max(1, math.ceil(share * len(ranked)))
-    return None if cut == len(ranked) else (auroc(ranked[:cut]), auroc(ranked[cut:]))
+    if cut == len(ranked):
+        return None
+    some, rest = (replace(rows, columns=rows.columns[np.sort(part)]) for part in (ranked[:cut], ranked[cut:]))
+    return fitted(some, classifier, seed)[0], fitted(rest, classifier, seed)[0]
+
+
+def bins_for(rows: int, columns: int) -> int:
+    """Bins of a feature for trees, the same for all conditions; few where that halves the time of wide embeddings."""
+    return _FEW_BINS if rows < _FEW_ROWS and rows * columns > _CELLS else BINS
 
 
 def require_classifiers(classifiers: Any) -> tuple[str, ...]:
@@ -102,8 +102,9 @@ def boosted(rows: Rows, seed: int) -> tuple[Array, Array]:
         **PARAMETERS,
         "seed": seed,
         "deterministic": True,
-        "force_row_wise": True,
+        "force_col_wise": True,  # a third faster than by rows at 5,000 x 600, and the same trees
         "bin_construct_sample_cnt": _BINNED_ROWS,
+        "max_bin": rows.bins,
         "num_threads": 1,  # fits run in parallel: one thread per core is ten times faster than nested ones under load
         "verbosity": -1,
     }

@@ -13,7 +13,6 @@ from ..ica.cards import cards_of_rows
 from ..ica.whitening import quietly
 from ..representation import Array
 from .inputs import Column, Inputs, Request
-from .transforms import whitening
 
 _BATCHES_TO_DRAW = 10  # from this number on, refits resample whole batches, otherwise rows
 
@@ -54,10 +53,10 @@ class Component(Card):
         return self.comes_back
 
 
-def final_components(inputs: Inputs, asked: Request) -> tuple[ICA, Cards]:
+def final_components(inputs: Inputs, asked: Request, dimensions: int) -> tuple[ICA, Cards]:
     """PCA+ICA fitted on all rows that transforms may use, and the cards of its components on all rows."""
     fitted = inputs.values if asked.elsewhere is None else asked.elsewhere
-    ica = ICA(n_components=len(whitening(fitted, asked.n_components).components_), random_state=0)
+    ica = ICA(n_components=dimensions, random_state=0)
     stable: dict[str, Any] = {}
     if asked.n_restarts == 0:
         quietly(ica, fitted)

@@ -2,22 +2,18 @@
 
 * Tasks: perturbed rows against controls, all together or one perturbation and one guide at a time.
 * Splits: a batch is never split between training and test, and perturbed rows are spread over the folds.
-* Paired tests of conditions on the same folds: sign flips, Wilcoxon, intervals, Holm's correction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from itertools import product
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from ..errors import InputError
 from ..representation import Array
-from ..resampling import Interval, t_interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +45,12 @@ class Inputs:
     rows: Array  # the numbers of these rows in the data: rows without label or batch are left out
     kept: Array  # a mask of the data's columns: those that look like metadata are left out
     means: Array  # of all columns of the data
+    all_rows: int  # of the data, with those that are left out
     features: tuple[str, ...] | None  # the names of all columns of the data
-    obs: Mapping[str, Any] = field(default_factory=dict)  # other columns that describe these rows
+    left_out: tuple[str, ...] = ()  # columns of a table that are no features
+    also: Column | None = None  # held out together with the batches
+    others: tuple[Column, ...] = ()  # what else is known of the rows
+    obs: Mapping[str, Any] = field(default_factory=dict)  # every other column that describes these rows
 
     @property
     def batch(self) -> Column:
@@ -79,47 +79,119 @@ class Request:
     transformers: Mapping[str, Any]
     fit_on: str
     elsewhere: Array | None
-    n_components: int | str | None
+    n_components: int | str
     split: str
     folds: int
+    unit: str
     n_seeds: int
+    n_rotations: int
     classifiers: tuple[str, ...]
     top: tuple[float, ...]
     batch_limit: float
     n_restarts: int
     n_examples: int
-    test: str
     random_state: int
 
 
-SPLITS = ("folds", "leave_one_out", "train_on_one")
+SPLITS = ("auto", "leave_one_out", "folds", "train_on_one")
+UNITS = ("batch", "fold")
+_LEFT_OUT_SINGLY = 20  # batches at most; more are held out in folds
+_FOLDS = 10
+_FOLDS_BESIDE = 5  # of the second column that is held out
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """The rows that train and those that test, as masks, and the batches that test."""
+    """The rows that train and those that test, as masks, and the batches that test.
+
+    ``beside`` are the values of a second column that are held out too.
+    """
 
     number: int
     train: Array
     test: Array
     held_out: tuple[str, ...]
+    beside: tuple[str, ...] = ()
 
 
-def make_splits(batch: Column, tasks: list[Task], split: str, folds: int, rng: np.random.Generator) -> list[Split]:
-    """All splits of one seed."""
-    if split == "folds":
+def resolved_split(batch: Column, tasks: list[Task], split: str, folds: int | None) -> tuple[str, int]:
+    """The kind of split and its number of folds.
+
+    By default batches are held out one at a time, if there are at most 20 and each that holds perturbed rows holds
+    controls; otherwise in ten folds, or as many as keep both classes in every fold.
+    """
+    if folds is not None and split in ("leave_one_out", "train_on_one"):
+        raise InputError(
+            f"folds is {folds} and split is {split!r}, which has as many folds as batches: give one of them"
+        )
+    if split in ("leave_one_out", "train_on_one"):
+        return split, batch.count
+    if folds is not None:
         if batch.count < folds:
             told = f"{batch.title} has {batch.count} values and there are {folds} folds"
             raise InputError(f"{told}: a batch is never split, so lower folds")
-        fold_of = stratified_folds(batch, tasks, folds, rng)
-    else:
-        folds, fold_of = batch.count, np.arange(batch.count)
-    splits = []
+        return "folds", folds
+    holding = np.zeros((2, batch.count), dtype=bool)
+    for task in tasks:
+        for kind, rows in enumerate((task.positives, task.controls)):
+            holding[kind, batch.codes[rows]] = True
+    perturbed, controls = holding
+    if split == "auto" and batch.count <= _LEFT_OUT_SINGLY and controls[perturbed].all():
+        return "leave_one_out", batch.count
+    return "folds", max(2, min(_FOLDS, int(perturbed.sum()), int(controls.sum())))
+
+
+def make_splits(
+    batch: Column, tasks: list[Task], split: str, folds: int, rng: np.random.Generator, also: Column | None = None
+) -> list[Split]:
+    """All splits of one seed; with a second column every fold of batches is crossed with every fold of its values."""
+    fold_of = stratified_folds(batch, tasks, folds, rng) if split == "folds" else np.arange(batch.count)
+    splits: list[Split] = []
     for number in range(folds):
         held_out = fold_of != number if split == "train_on_one" else fold_of == number
         test = held_out[batch.codes]
-        splits.append(Split(number, ~test, test, tuple(np.array(batch.names)[held_out].tolist())))
+        names = tuple(np.array(batch.names)[held_out].tolist())
+        for train, tested, beside in _beside(test, tasks, also, rng) if also else [(~test, test, ())]:
+            splits.append(Split(len(splits), train, tested, names, beside))
     return splits
+
+
+def _beside(
+    test: Array, tasks: list[Task], also: Column, rng: np.random.Generator
+) -> list[tuple[Array, Array, tuple[str, ...]]]:
+    """Training rows, test rows and held-out values: test rows have a batch and a value that no training row has.
+
+    Controls that all have one value, or none, are divided by batch alone.
+    """
+    controls = tasks[0].controls
+    exempt = np.zeros(len(test), dtype=bool)
+    if shared_by_controls(also, tasks):
+        exempt[controls] = True
+    rows = np.unique(np.concatenate([*(task.positives for task in tasks), controls]))
+    rows = rows[~exempt[rows]]
+    present, codes = np.unique(also.codes[rows], return_inverse=True)
+    column = Column(also.title, codes, tuple(also.names[code] for code in present))
+    place = np.full(len(test), -1)
+    place[rows] = np.arange(len(rows))
+    inner = [
+        replace(task, positives=place[task.positives], controls=place[task.controls[~exempt[task.controls]]])
+        for task in tasks
+    ]
+    kinds = [len(np.unique(codes[part])) for task in inner for part in (task.positives, task.controls) if len(part)]
+    folds = min(_FOLDS_BESIDE, max(2, min(kinds)))
+    fold_of = stratified_folds(column, inner, folds, rng) if column.count > 1 else np.zeros(1, dtype=int)
+    splits = []
+    for number in range(int(fold_of.max()) + 1):
+        held = np.zeros(len(test), dtype=bool)
+        held[rows] = (fold_of == number)[codes]
+        names = tuple(np.array(column.names)[fold_of == number].tolist())
+        splits.append((~test & (exempt | ~held), test & (exempt | held), names))
+    return splits
+
+
+def shared_by_controls(also: Column, tasks: list[Task]) -> bool:
+    """Whether all controls have one value of a column, or none: it cannot be held out for them."""
+    return len(np.unique(also.codes[tasks[0].controls])) == 1
 
 
 def stratified_folds(batch: Column, tasks: list[Task], folds: int, rng: np.random.Generator) -> Array:
@@ -130,7 +202,7 @@ def stratified_folds(batch: Column, tasks: list[Task], folds: int, rng: np.rando
     """
     kinds = [batch.codes[rows] for rows in (*(task.positives for task in tasks), tasks[0].controls)]
     counts = np.stack([np.bincount(codes, minlength=batch.count) for codes in (*kinds, batch.codes)], axis=1)
-    shares = counts / np.maximum(counts.sum(axis=0), 1)
+    shares = counts / np.maximum(counts.sum(axis=0), 1)  # a class may be missing here
     # Perturbed rows are scarce: batches with perturbed rows are assigned before control-only ones.
     weight = shares[:, :-2].sum(axis=1)
     order = np.lexsort((rng.permutation(batch.count), -shares[:, -1], -weight))
@@ -196,63 +268,3 @@ def refuse_confounded(inputs: Any) -> None:
     if pairs == label.count == batch.count:
         both = f"{batch.title} and {label.title}"
         raise InputError(f"{both} are the same division of the rows: nothing can separate batch from label")
-
-
-TESTS = ("sign_flip", "wilcoxon")
-_EXACT_PAIRS = 14  # up to which all sign patterns are counted: 16,384
-_DRAWS = 20_000
-
-
-def paired_p(differences: Array, test: str, rng: np.random.Generator) -> float:
-    """The two-sided p-value of no difference."""
-    if not differences.any():
-        return 1.0
-    if test == "sign_flip":
-        return _sign_flip(differences, rng)
-    kept = differences[differences != 0]
-    exact = len(kept) <= 50 and len(np.unique(np.abs(kept))) == len(kept)
-    return float(stats.wilcoxon(kept, method="exact" if exact else "approx").pvalue)
-
-
-def least_p(pairs: int, test: str = "sign_flip") -> float:
-    """The smallest possible p-value for this number of pairs."""
-    drawn = test == "sign_flip" and pairs > _EXACT_PAIRS
-    return 1 / (1 + _DRAWS) if drawn else float(2.0 ** (1 - pairs))
-
-
-def interval_of(differences: Array, test_over_train: float) -> Interval | None:
-    r"""An interval of the mean difference whose folds share training rows: t with :math:`J-1` degrees of freedom and
-
-    the variance :math:`(1/J+n_\mathrm{test}/n_\mathrm{train})s^2` (Nadeau & Bengio 2003). None for one pair.
-    """
-    n = len(differences)
-    if n < 2:
-        return None
-    spread = float(differences.std(ddof=1) * np.sqrt(1 / n + test_over_train))
-    return t_interval(float(differences.mean()), spread, n)
-
-
-def holm(p_values: list[float]) -> list[float]:
-    """Holm's step-down correction.
-
-    Examples
-    --------
-    >>> from isorep.deconfounding.inputs import holm
-    >>> [round(p, 2) for p in holm([0.01, 0.04, 0.03])]
-    [0.03, 0.06, 0.06]
-    """
-    order = np.argsort(p_values, kind="stable")
-    steps = np.arange(len(order), 0, -1) * np.array(p_values)[order]
-    corrected = np.empty(len(order))
-    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
-    return corrected.tolist()
-
-
-def _sign_flip(differences: Array, rng: np.random.Generator) -> float:
-    """The share of random signs whose mean is as far from zero: all signs if few, else a sample plus the real one."""
-    reached = abs(differences.sum()) * (1 - 1e-12)
-    if len(differences) <= _EXACT_PAIRS:
-        signs = np.array(list(product((-1.0, 1.0), repeat=len(differences))))
-        return float(np.mean(np.abs(signs @ differences) >= reached))
-    signs = rng.choice((-1.0, 1.0), size=(_DRAWS, len(differences)))
-    return float((1 + np.sum(np.abs(signs @ differences) >= reached)) / (1 + _DRAWS))

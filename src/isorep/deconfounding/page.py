@@ -11,30 +11,44 @@ from ..ica.cards_page import card_parts, with_cards
 from ..report.document import Answer, Cell, Column, Definitions, Figure, Forms, Page, Prose, Section, Table
 from ..report.figures import IntervalRow, Intervals, Key, Line, Lines
 from ..report.page import page_of, size
-from ..report.read import MISSING, compact, count, fixed, p_value
+from ..report.read import MISSING, compact, count, fixed
 from .components import Component
-from .result import CHANCE, LEVEL, Deconfounding, Mean
+from .result import CHANCE, Deconfounding, Mean, in_counts, told_p
 from .transforms import condition_name
 
-REACHED = {"helps": True, "hurts": False, "not shown": None}
+REACHED = {"helps": True, "hurts": False, "not shown": None, "too few batches": None}
 HEADLINES = {
+    "too few batches": "Too few batches to tell whether ICA helps.",
     "helps": "ICA helps on held-out batches.",
     "hurts": "ICA hurts on held-out batches.",
     "not shown": "ICA is not shown to help or to hurt.",
 }
 STEPS = {"helps": "ICA helps", "not shown": "not shown", "hurts": "ICA hurts"}
 COLOURS = {"base": "s0", "pca": "s1", "pca_ica": "s2", "pca_rand": "s3"}
-TESTS = {"sign_flip": "a sign-flip permutation test", "wilcoxon": "Wilcoxon's signed-rank test"}
 SHOWN_EXAMPLES = 3
 CONDITIONS = (
     "A classifier learns on some batches to tell perturbed rows from controls and is judged on the others. Base is the "
     "embedding as it is, PCA whitens it, PCA+ICA and PCA+Rand turn the whitened space to independent components and at "
-    "random. Hoyer sparsity is 0 where trees use all features alike and 1 where they use one. Top and rest are the "
-    "AUROC of the most important share of features and of the others; share, ratio and Gini compare the two."
+    "random. Conditions marked * use the controls of the held-out batch, those marked + its rows without labels. Hoyer "
+    "sparsity is 0 where trees use all features alike and 1 where they use one."
+)
+CONCENTRATION = (
+    "Top and rest are the AUROC of the most important share of features and of the others; share, ratio and Gini "
+    "compare the two."
 )
 PAIRED = (
-    "Each pair is one fold of one task and seed, seen under both conditions. p-values come from {test} and are "
-    "corrected after Holm; intervals allow for training rows that folds share (Nadeau & Bengio 2003)."
+    "Each pair is one held-out {unit}, seen under both conditions. Intervals and p-values come from one sign-flip "
+    "test: an interval excludes zero where p is at most 0.05. PCA+ICA against Base decides; the others are corrected "
+    "after Holm."
+)
+FEW = (
+    "Each pair is one held-out {unit}, seen under both conditions. Fewer than six pairs cannot give a p of 0.05: "
+    "intervals are Student's and allow for training rows that folds share (Nadeau & Bengio 2003)."
+)
+DIMENSIONS = (
+    "Whitening kept {kept} dimensions. The number was chosen in every fold inside its training batches: scores on "
+    "batches left out there within one standard error of the best; of these the number at the noise floor of the "
+    "spectrum, or else the smallest."
 )
 COMPONENTS = (
     "Components are found without labels. Information is mutual information in nats, of ten bins of equal counts. A "
@@ -67,7 +81,15 @@ def page(result: Deconfounding) -> Page:
             answer,
         ),
         _tiles(result),
-        (_conditions(result), _tests(result), _tasks(result), _components(result), _filter(result), _mixing(result)),
+        (
+            _conditions(result),
+            _tests(result),
+            _dimensions(result),
+            _tasks(result),
+            _components(result),
+            _filter(result),
+            _mixing(result),
+        ),
         data=f"{name} {size(result.data.rows, result.data.columns)}{matrix}, {count(result.data.batches)} batches",
     )
 
@@ -91,7 +113,7 @@ def _conditions(result: Deconfounding) -> Section:
     rows: list[tuple[Any, ...]] = []
     concentrated: list[tuple[Any, ...]] = []
     for name, condition in result.conditions.items():
-        shown = Cell(condition_name(name), strong=name == "pca_ica")
+        shown = Cell(condition.title, strong=name == "pca_ica")
         for classifier, scores in condition.scores.items():
             means = map(_mean, (scores.auroc, scores.average_precision, scores.hoyer))
             rows.append((shown, *((classifier,) if several else ()), condition.dimensions, *means))
@@ -105,7 +127,12 @@ def _conditions(result: Deconfounding) -> Section:
     columns = {"condition": str, "top": compact, **figures}
     concentrated.sort(key=lambda row: row[1])
     second = Table.of("concentration", "Concentration, ± standard error", columns, concentrated)
-    parts = (Prose((CONDITIONS,)), _auroc_figure(result), table, *((second,) if concentrated else ()))
+    parts = (
+        Prose((CONDITIONS,)),
+        _auroc_figure(result),
+        table,
+        *((Prose((CONCENTRATION,)), second) if concentrated else ()),
+    )
     return Section("conditions", "Conditions", parts)
 
 
@@ -139,16 +166,27 @@ def _tests(result: Deconfounding) -> Section | None:
     if not result.tests:
         return None
     numbers = dict.fromkeys(("difference", "95% interval", "p", "p, corrected"), fixed)
-    columns: Forms = {"condition": str, "against": str, **numbers, "pairs": count}
+    columns: Forms = {"condition": str, "against": str, **numbers, "better in": count, "pairs": count}
     rows = []
     for test in result.tests:
         names, interval = map(condition_name, (test.condition, test.against)), Cell.between(test.interval, fixed)
-        p = Cell(p_value(test.p_value, test.least_p), test.p_value)
-        corrected = Cell(compact(test.corrected, 3), test.corrected, strong=test.corrected <= LEVEL)
-        rows.append((*names, test.difference, interval, p, corrected, test.pairs))
+        p = Cell(told_p(test.p_value, test.pairs), test.p_value, strong=test.primary and test.answer != "not shown")
+        corrected = Cell(MISSING) if test.corrected is None else Cell(compact(test.corrected, 3), test.corrected)
+        rows.append((*names, test.difference, interval, p, corrected, test.better, test.pairs))
     table = Table.of("tests", "Paired differences in AUROC", columns, rows)
-    said = PAIRED.format(test=TESTS[result.settings["test"]])
+    said = (PAIRED if result.tests[0].p_value is not None else FEW).format(unit=result.unit_word)
     return Section("tests", "Paired tests", (Prose((said,)), table))
+
+
+def _dimensions(result: Deconfounding) -> Section | None:
+    """The scores by which the number of dimensions was chosen."""
+    if result.dimensions is None or not result.dimensions.curve:
+        return None
+    columns: Forms = {"dimensions": count, "AUROC": SHORT, "folds that chose it": count}
+    rows = [(point.dimensions, point.auroc, point.chosen) for point in result.dimensions.curve]
+    table = Table.of("dimensions", "Linear discriminant on left-out training batches", columns, rows)
+    said = DIMENSIONS.format(kept=result.dimensions)
+    return Section("dimensions", "Number of dimensions", (Prose((said,)), table))
 
 
 def _tasks(result: Deconfounding) -> Section | None:
@@ -218,8 +256,8 @@ def _filter(result: Deconfounding) -> Section | None:
     items = (
         ("AUROC without them", fixed(without.auroc.value), _error(without.auroc)),
         ("difference", fixed(without.difference), f"95% interval {Cell.between(without.interval, fixed).text}"),
-        ("p", compact(without.p_value, 3), f"from {count(without.pairs)} pairs"),
-        ("components dropped per fold", fixed(without.dropped.value, 1), ""),
+        ("p", told_p(without.p_value, without.pairs), in_counts(without, result.unit_word)),
+        ("components dropped per fold", fixed(without.dropped, 1), ""),
     )
     said = FILTER.format(limit=compact(result.settings["batch_limit"]))
     return Section("filter", "Without batch-driven components", (Prose((said,)), Definitions(items)))

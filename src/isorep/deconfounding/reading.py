@@ -33,7 +33,7 @@ from ..storage import loaded, read
 from ..storage.naming import FLAG, NUMBER, TEXT, Tally, choose_columns, not_a_number
 from ..storage.registry import split_key
 from .controls import as_label, control_values
-from .inputs import Column, Inputs, least_p, refuse_confounded
+from .inputs import Column, Inputs, refuse_confounded
 
 MISSING = ("", "nan", "<NA>", "NaT", "None")
 _ANNOTATED = (".h5ad", ".zarr")
@@ -169,8 +169,19 @@ def _with_values(
         rows=rows,
         kept=kept,
         means=means,
+        all_rows=len(values),
         features=data.columns,
+        left_out=tuple(data.left_out),
     )
+
+
+def open_column(embedding: Any, given: Any, title: str, inputs: Inputs) -> Column:
+    """A further column of the rows that are used, in which labels may be missing."""
+    n = inputs.all_rows
+    column = _column(embedding, given, title)
+    if len(column.codes) != n:
+        raise InputError(f"{column.title} has shape {column.codes.shape} where one label per row is needed: ({n},)")
+    return _some_rows(column, inputs.rows)
 
 
 def open_rows(rows: Any, inputs: Inputs, key: str | None = None) -> Array:
@@ -193,10 +204,7 @@ def _require_batches(batch: Column, folds: int | None) -> None:
     """Refuse fewer batches than folds, before anything is read."""
     if folds is not None and batch.count < folds:
         told = f"{batch.title} has {batch.count} values and there are {folds} folds: a batch is never split"
-        raise InputError(
-            f"{told}, so lower folds to {batch.count} (with as many pairs no p-value is below "
-            f"{least_p(batch.count):.2g})"
-        )
+        raise InputError(f"{told}, so lower folds to {batch.count} at most")
 
 
 def _without_missing(described: Described) -> tuple[Described, Array, list[str]]:

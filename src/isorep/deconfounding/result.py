@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,21 +18,22 @@ from ..results import ResultRecord, Verdict, aligned, counted, told, wrapped
 from ..settings import one_name
 from .classifiers import concentration
 from .components import Component
-from .inputs import least_p
+from .dimensions import Dimensions
 from .kbet import Mixing
+from .paired import LEAST_PAIRS, LEVEL, Comparison, least_p
 from .transforms import condition_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LEVEL = 0.05
 CHANCE = 0.5  # AUROC of guessing
 OPENINGS = {"helps": "ICA helps", "hurts": "ICA hurts", "not shown": "ICA is not shown to help or to hurt"}
+TOO_FEW = "too few batches"
 
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over folds, guides and seeds, with its standard error (None for fewer than two values)."""
+    """A mean over held-out batches (or folds), with its standard error (None for fewer than two values)."""
 
     value: float
     error: float | None
@@ -76,17 +77,29 @@ class Summary:
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition: its number of dimensions, its scores by classifier, and its batch mixing."""
+    """One condition: its number of dimensions (of the first fold), its scores by classifier, and its batch mixing.
+
+    ``uses`` says what it uses of a held-out batch: its ``controls``, its ``rows`` (without labels), or nothing (None).
+    """
 
     name: str
     dimensions: int
     scores: dict[str, Summary]
     mixing: Mixing | None
+    uses: str | None = None
+
+    @property
+    def title(self) -> str:
+        """Its name in words, marked where it uses rows of a held-out batch."""
+        return condition_name(self.name) + (f" {MARKS[self.uses]}" if self.uses else "")
 
 
 @dataclass(frozen=True)
 class Score:
-    """One classifier fit: a condition, a task and guide, a fold and a seed."""
+    """One classifier on one held-out batch: a condition, a task and guide, a fold and a seed.
+
+    ``batch`` is None where all rows of a fold were scored together; ``rotation`` counts random rotations.
+    """
 
     condition: str
     classifier: str
@@ -94,10 +107,18 @@ class Score:
     guide: str | None
     fold: int
     seed: int
+    batch: str | None
+    rotation: int
     auroc: float
     average_precision: float
     hoyer: float | None
     parts: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def unit(self, kind: str) -> Hashable:
+        """What is independent of the other scores: the held-out batch; or the fold, by task, guide and seed."""
+        if kind == "fold" or self.batch is None:
+            return self.task, self.guide, self.fold, self.seed
+        return self.batch
 
     def metric(self, name: str) -> float | None:
         """A figure by its name, such as ``auroc`` or ``share@0.25``."""
@@ -112,11 +133,15 @@ class Score:
 
 @dataclass(frozen=True)
 class Fold:
-    """Which batches were held out, and how many rows trained and tested."""
+    """Which batches were held out, and how many rows trained and tested.
+
+    ``beside`` are the values of a second column that were held out, too.
+    """
 
     seed: int
     number: int
     held_out: tuple[str, ...]
+    beside: tuple[str, ...]
     train_rows: int
     test_rows: int
     train_positives: int
@@ -125,19 +150,46 @@ class Fold:
 
 @dataclass(frozen=True)
 class PairedTest:
-    """AUROC of a condition less that of another on the same folds; ``corrected`` is Holm's p, ``least_p`` the smallest
+    """AUROC of a condition less that of another on the same held-out batches (or folds).
 
-    that so many pairs can give before correction.
+    Attributes
+    ----------
+    difference, interval : float, Interval or None
+        Mean over pairs and its 95% interval, of the sign-flip test; below six pairs Student's.
+    p_value : float or None
+        Exact sign-flip p up to 20 pairs, else from 20,000 draws; None below six pairs, where no p can decide.
+    corrected : float or None
+        Holm's p over all tests but the primary one, which has none.
+    pairs, better, worse : int
+        Number of pairs, and in how many of them the condition is better or worse.
+    primary : bool
+        Whether it decides the verdict: PCA+ICA against Base.
     """
 
     condition: str
     against: str
+    classifier: str
     difference: float
     interval: Interval | None
-    p_value: float
-    corrected: float
+    p_value: float | None
+    corrected: float | None
     pairs: int
-    least_p: float
+    better: int
+    worse: int
+    primary: bool
+
+    @classmethod
+    def of(cls, names: tuple[str, str], classifier: str, found: Comparison, primary: bool) -> PairedTest:
+        """A test of two conditions, not corrected yet."""
+        counts = found.pairs, found.better, found.worse
+        return cls(*names, classifier, found.difference, found.interval, found.p_value, None, *counts, primary)
+
+    @property
+    def answer(self) -> str:
+        """``helps`` or ``hurts`` where p is at most 0.05, which is where the interval excludes zero."""
+        if self.p_value is None:
+            return TOO_FEW
+        return "not shown" if self.p_value > LEVEL else "helps" if self.difference > 0 else "hurts"
 
 
 @dataclass(frozen=True)
@@ -147,9 +199,11 @@ class Filtered:
     auroc: Mean
     difference: float
     interval: Interval | None
-    p_value: float
+    p_value: float | None
     pairs: int
-    dropped: Mean
+    better: int
+    worse: int
+    dropped: float
     mixing: Mixing | None
 
 
@@ -178,7 +232,11 @@ class Deconfounding(ResultRecord):
     conditions : dict of str to Condition
         Results of each condition on held-out batches.
     tests : tuple of PairedTest
-        PCA+ICA against every other condition, by the first classifier.
+        PCA+ICA against Base, which decides; then PCA+ICA against the others, and these against Base.
+    second_opinions : tuple of PairedTest
+        PCA+ICA against Base by the other classifiers.
+    dimensions : Dimensions or None
+        How many dimensions whitening kept, and the scores that this was chosen by.
     components : tuple of Component
         The components of PCA+ICA on all rows.
     filtered : Filtered or None
@@ -189,7 +247,7 @@ class Deconfounding(ResultRecord):
     tasks : tuple of str
     data : Data
     verdict : Verdict
-        The answer is ``helps``, ``hurts``, ``not shown`` or ``not asked``.
+        The answer is ``helps``, ``hurts``, ``not shown``, ``too few batches`` or ``not asked``.
     caveats : tuple of str
         Limits of these numbers, most important first.
     model : ICA or None
@@ -199,10 +257,10 @@ class Deconfounding(ResultRecord):
     place : str or None
         The matrix of AnnData that the embedding came from: X, the name of an obsm entry, or layers/NAME.
     seconds : dict of str to float
-        Run times of transforms, classifiers, mixing and components.
+        Run times of the choice of dimensions, transforms, classifiers, mixing and components.
     """
 
-    schema: ClassVar[str] = "isorep.deconfound/1"
+    schema: ClassVar[str] = "isorep.deconfound/2"
     page_by: ClassVar[str] = "deconfounding.page:page"
     unwritten: ClassVar[frozenset[str]] = frozenset({"model"})
     derived: ClassVar[tuple[str, ...]] = ("unit",)
@@ -222,6 +280,8 @@ class Deconfounding(ResultRecord):
     cards: Cards | None = field(default=None, repr=False)
     place: str | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+    second_opinions: tuple[PairedTest, ...] = ()
+    dimensions: Dimensions | None = None
 
     @property
     def headline(self) -> str:
@@ -229,7 +289,7 @@ class Deconfounding(ResultRecord):
         return str(self.settings["classifiers"][0])
 
     def mean(self, metric: str, condition: str, *, task: str | None = None, classifier: str | None = None) -> Mean:
-        """A figure over folds, guides and seeds.
+        """A figure over held-out batches, each averaged over tasks, guides and seeds (over folds with that unit).
 
         ``metric`` is ``auroc``, ``average_precision``, ``hoyer``, or one of ``top``, ``rest``, ``share``, ``ratio`` and
         ``gini`` with its share of features, as in ``share@0.25``.
@@ -244,7 +304,12 @@ class Deconfounding(ResultRecord):
             raise InputError(f"there are no scores of {condition!r} by {chosen!r}" + (f" for {task!r}" if task else ""))
         if metric.partition("@")[0] not in METRICS:
             raise InputError(f"metric is {metric!r}; known are {', '.join(METRICS)}, the last five with @SHARE")
-        return Mean.of(score.metric(metric) for score in scores)
+        return mean_of(scores, metric, self.settings["unit"])
+
+    @property
+    def unit_word(self) -> str:
+        """What a pair is: a batch or a fold."""
+        return "fold" if any(score.batch is None for score in self.scores) else "batch"
 
     def transform(self, X: Any, *, filtered: bool = False) -> Array:
         """Rows as independent components; with ``filtered`` without the batch-driven ones."""
@@ -275,11 +340,11 @@ class Deconfounding(ResultRecord):
         head = ["condition", *(["classifier"] if several else []), "dims", "AUROC", "AP"]
         sparsity = ["Hoyer", *(f"conc@{share}" for share in shares)]
         rows = [[*head, "batch\nAUROC", "mixed", *sparsity]]
-        for name, condition in self.conditions.items():
+        for condition in self.conditions.values():
             mixing = condition.mixing
             batch = ["-", "-"] if mixing is None else [f"{mixing.batch_auroc:.3f}", f"{mixing.accepted:.2f}"]
             for classifier, summary in condition.scores.items():
-                names = [condition_name(name), *([classifier] if several else []), str(condition.dimensions)]
+                names = [condition.title, *([classifier] if several else []), str(condition.dimensions)]
                 parts = [getattr(summary.concentration.get(share), "share", None) for share in shares]
                 own, more = [summary.auroc, summary.average_precision], [summary.hoyer, *parts]
                 cells = [["-" if mean is None else str(mean) for mean in means] for means in (own, more)]
@@ -287,7 +352,10 @@ class Deconfounding(ResultRecord):
         return aligned(rows, optional=sparsity[::-1], width=width)
 
     def frame_rows(self) -> list[dict[str, Any]]:
-        """One row per condition and classifier: means over folds, guides and seeds, and their standard errors."""
+        """One row per condition and classifier: means over held-out batches, and their standard errors.
+
+        ``dimensions.to_frame()`` is the curve by which the number of dimensions was chosen.
+        """
         rows = []
         for name, condition in self.conditions.items():
             mixing = condition.mixing
@@ -298,6 +366,7 @@ class Deconfounding(ResultRecord):
                     for share in self.settings["top"]
                 }
                 row: dict[str, Any] = {"condition": name, "classifier": classifier, "dimensions": condition.dimensions}
+                row |= {"uses_held_out": condition.uses}
                 for metric, mean in means.items():
                     row |= {metric: getattr(mean, "value", None), f"{metric}_se": getattr(mean, "error", None)}
                 row |= {"batch_auroc": getattr(mixing, "batch_auroc", None), "mixed": getattr(mixing, "accepted", None)}
@@ -335,7 +404,7 @@ class Deconfounding(ResultRecord):
             width=width,
             limits=(None if lowest < CHANCE else CHANCE, 1.0),
             reference=(CHANCE, ""),
-            value_name="mean over folds",
+            value_name=f"mean over {self.unit_word}es" if self.unit_word == "batch" else "mean over folds",
             interval_name="± 1 standard error",
         )
 
@@ -370,16 +439,27 @@ class Deconfounding(ResultRecord):
 
     def tests_table(self) -> str:
         """The paired tests as text."""
-        rows = [["paired difference\nin AUROC", "mean", "95% interval", "p", "p,\ncorrected", "pairs"]]
+        rows = [["paired difference\nin AUROC", "mean", "95% interval", "better\nin", "p", "p,\ncorrected"]]
         for test in self.tests:
             interval = f"[{test.interval.low:+.3f}, {test.interval.high:+.3f}]" if test.interval else "-"
             words = f"{condition_name(test.condition)} - {condition_name(test.against)}"
-            numbers = [f"{test.difference:+.4f}", interval, p_text(test.p_value, test.least_p), f"{test.corrected:.3g}"]
-            rows.append([words, *numbers, str(test.pairs)])
+            corrected = "-" if test.corrected is None else f"{test.corrected:.3g}"
+            counts = f"{test.better} of {test.pairs}"
+            rows.append(
+                [words, f"{test.difference:+.4f}", interval, counts, told_p(test.p_value, test.pairs), corrected]
+            )
         return aligned(rows)
 
     def __str__(self) -> str:
-        parts = [self.table(), *([self.tests_table()] if self.tests else [])]
+        parts = [self.table()]
+        marked = [mark for uses, mark in MARKS.items() if any(each.uses == uses for each in self.conditions.values())]
+        if marked:
+            parts.append("\n".join(f"{mark} {MARKED[mark]}" for mark in marked))
+        if self.dimensions is not None and self.dimensions.curve:
+            head = f"dimensions: {self.dimensions}, chosen on {self.dimensions.rule} (AUROC of a linear discriminant)"
+            parts.append(f"{wrapped(head)}\n{self.dimensions.table()}")
+        if self.tests:
+            parts.append(self.tests_table())
         if self.filtered is not None:
             without, every = self.filtered, self.components
             back = (
@@ -387,65 +467,132 @@ class Deconfounding(ResultRecord):
                 if every[0].recurs is not None
                 else ""
             )
-            p = p_text(without.p_value, least_p(without.pairs, self.settings["test"]))
             said = [
                 f"components: {sum(each.batch_driven for each in every)} of {len(every)} are batch-driven{back}",
-                f"dropping batch-driven components (mean {without.dropped.value:.1f} per fold): AUROC "
-                f"{without.auroc.value:.3f} ({without.difference:+.3f}, p {p} from {counted(without.pairs, 'pair')})",
+                f"dropping batch-driven components (mean {without.dropped:.1f} per fold): AUROC "
+                f"{without.auroc.value:.3f} ({without.difference:+.3f}, {in_counts(without, self.unit_word)})",
             ]
             parts.append("\n".join(map(wrapped, said)))
         parts += [] if self.cards is None else [self.cards.text()]
         return told(self.verdict, *parts, notes=self.caveats)
 
 
+MARKS = {"controls": "*", "rows": "+"}
+MARKED = {
+    "*": "uses the controls of the held-out batch (transductive)",
+    "+": "uses the rows of the held-out batch without labels (transductive)",
+}
 PARTS = ("top", "rest", "share", "ratio", "gini")
 METRICS = ("auroc", "average_precision", "hoyer", *PARTS)
 
 
-def summarised(scores: list[Score], shares: Iterable[str]) -> Summary:
+def averaged(scores: Iterable[Score], metric: str, unit: str) -> dict[Hashable, float]:
+    """A figure of every unit: the mean over its tasks, guides, seeds and rotations, as far as they are known."""
+    found: dict[Hashable, list[float]] = {}
+    for score in scores:
+        value = score.metric(metric)
+        if value is not None and math.isfinite(value):
+            found.setdefault(score.unit(unit), []).append(value)
+    return {each: float(np.mean(values)) for each, values in found.items()}
+
+
+def mean_of(scores: list[Score], metric: str, unit: str) -> Mean:
+    """The mean over units; several random rotations add their spread to the error."""
+    mean = Mean.of(averaged(scores, metric, unit).values())
+    rotations = {score.rotation for score in scores}
+    if len(rotations) < 2 or mean.error is None:
+        return mean
+    each = [
+        Mean.of(averaged((score for score in scores if score.rotation == number), metric, unit).values()).value
+        for number in rotations
+    ]
+    return replace(mean, error=math.hypot(mean.error, float(np.std(each, ddof=1)) / math.sqrt(len(each))))
+
+
+def summarised(scores: list[Score], shares: Iterable[str], unit: str) -> Summary:
     """The scores of one condition and classifier."""
-
-    def mean(name: str) -> Mean:
-        return Mean.of(score.metric(name) for score in scores)
-
     return Summary(
-        auroc=mean("auroc"),
-        average_precision=mean("average_precision"),
-        hoyer=mean("hoyer") if any(score.hoyer is not None for score in scores) else None,
+        auroc=mean_of(scores, "auroc", unit),
+        average_precision=mean_of(scores, "average_precision", unit),
+        hoyer=mean_of(scores, "hoyer", unit) if any(score.hoyer is not None for score in scores) else None,
         concentration={
-            share: Concentration(*(mean(f"{kind}@{share}") for kind in PARTS))
+            share: Concentration(*(mean_of(scores, f"{kind}@{share}", unit) for kind in PARTS))
             for share in shares
             if any(share in score.parts for score in scores)
         },
     )
 
 
-def judge(conditions: dict[str, Condition], tests: tuple[PairedTest, ...], classifier: str) -> Verdict:
-    """ICA helps, or hurts, if its difference from Base is shown: corrected p at most 0.05, and an interval without 0.
+def judge(
+    conditions: Mapping[str, Condition],
+    tests: tuple[PairedTest, ...],
+    second: tuple[PairedTest, ...],
+    classifier: str,
+    unit: str,
+) -> Verdict:
+    """ICA helps, or hurts, if its difference from Base is shown: p at most 0.05, or an interval without zero.
 
-    The test treats folds as independent, which they are not; the interval accounts for shared training rows.
+    Both come from one test, so they agree. Below six batches there is no such test, and no verdict.
     """
     auroc = {name: condition.scores[classifier].auroc.value for name, condition in conditions.items()}
-    against = {test.against: test for test in tests if test.condition == "pca_ica"}
-    if "base" not in against:
+    primary = next((test for test in tests if test.primary), None)
+    if primary is None:
         best = max(auroc, key=lambda name: auroc[name])
         said = f"Base and PCA+ICA were not both asked for; the highest AUROC on held-out batches is {auroc[best]:.3f}"
         return Verdict("not asked", f"{said}, with {condition_name(best)}.")
-    test, interval = against["base"], against["base"].interval
-    shown = test.corrected <= LEVEL and interval is not None and not interval.low <= 0 <= interval.high
-    answer = "not shown" if not shown else "helps" if test.difference > 0 else "hurts"
-    pairs = f"{test.pairs} {'pair' if test.pairs == 1 else 'pairs'}"
-    said = (
-        f"{OPENINGS[answer]}: on held-out batches AUROC is {auroc['pca_ica']:.3f} with PCA+ICA and {auroc['base']:.3f} "
-        f"without. The difference is {_numbers(test)}, from {pairs}."
-    )
+    both = f"on held-out batches AUROC is {auroc['pca_ica']:.3f} with PCA+ICA and {auroc['base']:.3f} without"
+    if primary.answer == TOO_FEW:
+        opening = f"{in_words(primary.pairs, unit)} cannot decide whether ICA helps ({LEAST_PAIRS} can)"
+    else:
+        opening = OPENINGS[primary.answer]
+    said = f"{opening}: {both}, {in_counts(primary, unit)}. The difference is {_numbers(primary)}."
+    for test in second:
+        said += f" {_second(test, primary)}"
     for name, words in (("pca", "whitening alone"), ("pca_rand", "a random rotation")):
-        if name in against:
-            said += f" Beyond {words}: {_numbers(against[name])}."
-    return Verdict(answer, said)
+        for test in tests:
+            if (test.condition, test.against) == ("pca_ica", name):
+                said += f" Beyond {words}: {_numbers(test)}."
+    return Verdict(primary.answer, said)
+
+
+def _second(test: PairedTest, first: PairedTest) -> str:
+    """Whether another classifier agrees with the first."""
+    by = CLASSIFIER_NAMES.get(test.classifier, test.classifier)
+    same = test.answer == first.answer
+    if first.answer == TOO_FEW or (same and first.answer == "not shown"):
+        return f"With {by} it is {_numbers(test)}."
+    if same:
+        return f"{by[0].upper()}{by[1:]} agrees: {_numbers(test)}."
+    if test.answer == "not shown":
+        return f"With {by} it is not shown: {_numbers(test)}."
+    return f"{by[0].upper()}{by[1:]} disagrees: with it ICA {test.answer}, {_numbers(test)}."
+
+
+CLASSIFIER_NAMES = {"lightgbm": "gradient boosting", "logistic": "logistic regression"}
 
 
 def _numbers(test: PairedTest) -> str:
-    """A difference with its interval, which decides beside the p-value whether it is shown."""
-    span = f"95% interval {test.interval.low:+.3f} to {test.interval.high:+.3f}, " if test.interval else ""
-    return f"{test.difference:+.3f} ({span}corrected p {test.corrected:.2g})"
+    """A difference with its interval and p, which agree."""
+    span = f"95% interval {test.interval.low:+.3f} to {test.interval.high:+.3f}" if test.interval else ""
+    p = "" if test.p_value is None else f"p {told_p(test.p_value, test.pairs)}"
+    inside = ", ".join(filter(None, (span, p)))
+    return f"{test.difference:+.3f}" + (f" ({inside})" if inside else "")
+
+
+def in_counts(found: PairedTest | Filtered, unit: str) -> str:
+    """In how many pairs it is better, or worse."""
+    worse = found.worse > found.better
+    return (
+        f"{'worse' if worse else 'better'} in {found.worse if worse else found.better} of {in_words(found.pairs, unit)}"
+    )
+
+
+def in_words(number: int, unit: str) -> str:
+    """A number of batches or folds."""
+    return counted(number, unit, "batches" if unit == "batch" else None)
+
+
+def told_p(p_value: float | None, pairs: int) -> str:
+    """A p-value in words; none below six pairs."""
+    smallest = least_p(pairs)
+    return "-" if p_value is None or smallest is None else p_text(p_value, smallest)

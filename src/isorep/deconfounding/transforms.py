@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+import sklearn
 from sklearn.base import clone
+from sklearn.utils.metadata_routing import get_routing_for_object
 
 from ..errors import InputError, missing_extra
 from ..ica import ICA, Whitening
 from ..ica.whitening import keep_leading, quietly
 from ..representation import Array
 from ..settings import check_names
+from .corrections import combat, control_z, regressed_out, sphered, tvn
 from .inputs import Column
 
 NAMES = {
@@ -23,14 +29,30 @@ NAMES = {
     "pca_ica": "PCA+ICA",
     "pca_rand": "PCA+Rand",
     "ica_base": "ICA on Base",
+    "control_z": "z-score",
+    "sphere": "sphering",
+    "tvn": "TVN",
     "centred": "batch-centred",
+    "regress_out": "regress-out",
+    "combat": "ComBat",
     "harmony": "Harmony",
 }
-"""The conditions as the paper spells them."""
+"""The conditions as the paper and the field spell them."""
 CONDITIONS = tuple(NAMES)
 WHITE = ("pca", "pca_ica", "pca_rand")  # one space in three bases: the same for distances and linear models
-TRANSDUCTIVE = ("centred", "harmony")  # they need the batch of the rows they are applied to
-_ROWS_A_COMPONENT = 10
+USES = {
+    "control_z": "controls",
+    "tvn": "controls",
+    "centred": "rows",
+    "regress_out": "rows",
+    "combat": "rows",
+    "harmony": "rows",
+}
+"""What conditions use of a held-out batch: its controls (known as such), or all its rows (without labels)."""
+ON_CONTROLS = ("control_z", "sphere", "tvn")
+DEFAULT = ("base", "pca_ica", "control_z", "pca_rand")
+EVERY = ("base", "pca", "pca_ica", "pca_rand", "control_z", "sphere", "tvn", "regress_out", "combat", "harmony")
+LEAST_CONTROLS = 3  # of a batch: a control is corrected by the others, and one has no spread
 _STRAY_SWEEPS = 100  # of the fixed point without whitening, which need not settle
 
 
@@ -41,43 +63,62 @@ def condition_name(name: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Transforms:
-    """All conditions for the rows of one fit; whitened rows are computed once and shared."""
+    """All conditions for the rows of one fit; whitened rows are computed once and shared.
+
+    ``fitted`` are the rows that transforms are fitted on, ``among`` which of the values they are (None for other rows),
+    and ``white`` a whitening of them, already cut to the axes that are kept.
+    """
 
     values: Array
     fitted: Array
-    n_components: int | str | None
-    batch: Column
+    among: Array | None
+    white: Whitening | None
+    batches: tuple[Column, ...]
+    controls: Array
     transformers: Mapping[str, Any]
 
     def __call__(self, name: str, seed: int = 0) -> Array:
         """All rows under a condition; the seed is that of random rotations and of iterations."""
         if name in self.transformers:
             return self._by_user(name)
+        codes = self.batches[0].codes
         made: dict[str, Callable[[], Array]] = {
             "base": lambda: self.values,
-            "pca": lambda: self._white[1],
+            "pca": lambda: self._rows,
             "pca_ica": lambda: self._sources,
             "pca_rand": lambda: self._rotated(seed),
             "ica_base": lambda: self._unwhitened(seed),
-            "centred": lambda: centred(self.values, self.batch.codes),
+            "control_z": lambda: control_z(self.values, codes, self.controls),
+            "sphere": lambda: sphered(self.values, self._fitted_controls),
+            "tvn": lambda: tvn(self.values, codes, self.controls),
+            "centred": lambda: regressed_out(self.values, self.batches[:1]),
+            "regress_out": lambda: regressed_out(self.values, self.batches),
+            "combat": lambda: combat(self.values, codes),
             "harmony": lambda: self._harmony(seed),
         }
-        return made[name]()
+        return np.asarray(made[name](), dtype=self.values.dtype)
 
     @cached_property
-    def _white(self) -> tuple[Whitening, Array]:
-        """The whitening, and all rows under it."""
-        white = whitening(self.fitted, self.n_components)
-        return white, np.asarray(white.transform(self.values))
+    def _rows(self) -> Array:
+        """All rows, whitened."""
+        assert self.white is not None, "a whitening is fitted where a condition needs one"
+        return np.asarray(self.white.transform(self.values))
 
     @cached_property
     def _sources(self) -> Array:
         """All rows as independent components of the whitened space."""
-        white, rows = self._white
-        return np.asarray(quietly(ICA(random_state=0), white.transform(self.fitted)).transform(rows))
+        assert self.white is not None
+        return np.asarray(quietly(ICA(random_state=0), self.white.transform(self.fitted)).transform(self._rows))
+
+    @property
+    def _fitted_controls(self) -> Array:
+        """Which rows are controls that transforms are fitted on; of other rows nothing is known."""
+        if self.among is None:
+            raise InputError("sphering needs controls among the rows that it is fitted on: use fit_on train or all")
+        return np.asarray(self.among & self.controls)
 
     def _rotated(self, seed: int) -> Array:
-        rows = self._white[1]
+        rows = self._rows
         return np.asarray(rows @ haar(rows.shape[1], np.random.default_rng(seed)).astype(rows.dtype))
 
     def _unwhitened(self, seed: int) -> Array:
@@ -90,13 +131,22 @@ class Transforms:
 
     def _harmony(self, seed: int) -> Array:
         """Harmony on principal components, which keep their variances."""
-        white, rows = self._white
-        scores = np.asarray(rows * white.singular_values_.astype(rows.dtype), np.float64)
-        return harmonised(scores, self.batch, seed).astype(self.values.dtype)
+        assert self.white is not None
+        scores = np.asarray(self._rows * self.white.singular_values_.astype(self._rows.dtype), np.float64)
+        return harmonised(scores, self.batches[0], seed)
 
     def _by_user(self, name: str) -> Array:
+        batch = self.batches[0]
+        known = {"batch": np.array(batch.names)[batch.codes], "controls": self.controls}
+        mine = clone(self.transformers[name])
+        to_fit = {each: known[each] for each in accepted(mine, "fit")}
+        if to_fit and self.among is None:
+            raise InputError(f"the transformer {name!r} asks for {' and '.join(to_fit)}, unknown for other rows")
         try:
-            rows = np.asarray(clone(self.transformers[name]).fit(self.fitted).transform(self.values))
+            mine.fit(self.fitted, **{each: values[self.among] for each, values in to_fit.items()})
+            rows = np.asarray(
+                mine.transform(self.values, **{each: known[each] for each in accepted(mine, "transform")})
+            )
         except Exception as error:  # whatever a transformer of the user's raises
             reason = " ".join(str(error).split())[:200] or type(error).__name__
             raise InputError(f"the transformer {name!r} failed: {reason}") from error
@@ -105,36 +155,36 @@ class Transforms:
         return rows
 
 
-def whitening(fitted: Array, n_components: int | str | None) -> Whitening:
-    """Whitening at the numerical rank, cut to as many leading axes as wanted.
+def accepted(transformer: Any, method: str) -> list[str]:
+    """Which of ``batch`` and ``controls`` a method takes: arguments of these names, or requested metadata."""
+    names = ("batch", "controls")
+    function = getattr(transformer, method)
+    try:
+        taken = {name for name in names if name in inspect.signature(function).parameters}
+    except (TypeError, ValueError):  # a method without a signature
+        taken = set()
+    if sklearn.get_config().get("enable_metadata_routing"):
+        taken |= set(get_routing_for_object(transformer).consumes(method=method, params=names))
+    return [name for name in names if name in taken]
 
-    Features are whitened as they are: axes are those of their own variances, and columns that hardly vary compared with
-    the others are left out. Standardise features in different units first: the other conditions depend on units, too.
-    """
-    white = quietly(Whitening(), fitted)
-    return keep_leading(white, dimensions(len(fitted), white.rank_, n_components))
+
+def used_by(name: str, transformers: Mapping[str, Any]) -> str | None:
+    """What a condition uses of a held-out batch: ``controls``, ``rows`` or nothing."""
+    if name not in transformers:
+        return USES.get(name)
+    taken = accepted(transformers[name], "transform")
+    return "controls" if "controls" in taken else "rows" if "batch" in taken else None
 
 
-def dimensions(rows: int, rank: int, n_components: int | str | None) -> int:
-    """The number of axes kept; default: at most a tenth of the rows.
-
-    With fewer rows per axis, whitening amplifies noise to unit variance, and ICA turns single rows into components.
-    """
-    if n_components == "all":
-        return rank
-    return min(rank, max(1, rows // _ROWS_A_COMPONENT) if n_components is None else int(n_components))
+def leading(white: Whitening, k: int) -> Whitening:
+    """A copy of a whitening with its leading axes."""
+    return keep_leading(copy(white), k)
 
 
 def haar(dimension: int, rng: np.random.Generator) -> Array:
     """A rotation drawn uniformly: QR of a Gaussian matrix with the signs of R's diagonal taken out (Mezzadri 2007)."""
     q, r = np.linalg.qr(rng.normal(size=(dimension, dimension)))
     return np.asarray(q * np.sign(np.diagonal(r)))
-
-
-def centred(values: Array, codes: Array) -> Array:
-    """Rows without the mean of their own batch."""
-    means = np.stack([values[codes == code].mean(axis=0, dtype=np.float64) for code in range(codes.max() + 1)])
-    return np.asarray(values - means.astype(values.dtype)[codes])
 
 
 def harmonised(scores: Array, batch: Column, seed: int) -> Array:
@@ -147,12 +197,37 @@ def harmonised(scores: Array, batch: Column, seed: int) -> Array:
     return np.asarray(run_harmony(scores, frame, "batch", verbose=False, random_state=seed, ncores=2).Z_corr)
 
 
-def named(conditions: Any, transformers: Mapping[str, Any]) -> list[str]:
-    """The conditions in order, those of the user last."""
-    wanted = check_names("conditions", conditions, CONDITIONS) if conditions or not transformers else []
+def named(
+    conditions: Any, transformers: Mapping[str, Any], batches: Array, controls: Array
+) -> tuple[list[str], list[str]]:
+    """The conditions in order, those of the user last, and sentences on those that were left out.
+
+    ``None`` stands for the default, ``all`` for every one that can be computed here. ``batches`` and ``controls`` are
+    the batch code of every row and which rows are controls.
+    """
     for name, transformer in transformers.items():
         if name in CONDITIONS:
             raise InputError(f"a transformer cannot be called {name!r}: that is a condition of its own")
         if not (hasattr(transformer, "fit") and hasattr(transformer, "transform")):
             raise InputError(f"the transformer {name!r} has no fit and transform")
-    return [name for name in CONDITIONS if name in wanted] + list(transformers)
+    few = np.bincount(batches[controls], minlength=batches.max() + 1) < LEAST_CONTROLS
+    lacking = [name for name in ("control_z", "tvn") if few.any()]
+    told = []
+    if conditions is None:
+        wanted = [name for name in DEFAULT if name not in lacking]
+    elif "all" in ([conditions] if isinstance(conditions, str) else list(conditions)):
+        wanted = [name for name in EVERY if name not in lacking]
+        if lacking:
+            told.append(
+                f"z-score and TVN were left out: {int(few.sum())} batches have fewer than {LEAST_CONTROLS} controls"
+            )
+        if find_spec("harmonypy") is None:
+            wanted.remove("harmony")
+            told.append("Harmony was left out: the package harmonypy is not installed")
+    else:
+        wanted = check_names("conditions", conditions, (*CONDITIONS, "all")) if conditions or not transformers else []
+        asked = [name for name in wanted if name in lacking]
+        if asked:
+            where = f"{int(few.sum())} of {len(few)} batches have fewer"
+            raise InputError(f"the condition {asked[0]} needs {LEAST_CONTROLS} controls in every batch, and {where}")
+    return [name for name in CONDITIONS if name in wanted] + list(transformers), told
