@@ -322,7 +322,7 @@ def test_a_model_takes_rows_as_the_data_hold_them_also_where_columns_were_left_o
     changed = values.copy()
     changed[:, 0] = 7
     np.testing.assert_array_equal(result.transform(changed), result.transform(values))
-    other = isorep.deconfound(values, TREATED, PLATE, fit_on=values[:200], n_components="all", **QUICK)
+    other = isorep.deconfound(values, TREATED, PLATE, fit_on=values[:200], **QUICK | {"n_components": "all"})
     assert other.conditions["pca"].dimensions == 8
 
 
@@ -390,7 +390,7 @@ class Unread:
 )
 def test_what_labels_alone_can_tell_is_told_before_rows_are_read(label, batch, words):
     with pytest.raises(InputError) as caught:
-        isorep.deconfound(Unread(), label, batch, folds=5, **QUICK)
+        isorep.deconfound(Unread(), label, batch, **QUICK | {"folds": 5})
     assert words in str(caught.value)
 
 

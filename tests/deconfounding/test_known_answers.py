@@ -7,7 +7,7 @@ import pytest
 
 import isorep
 from isorep.deconfounding import PARAMETERS, concentration, hoyer
-from isorep.deconfounding.kbet import accepted_share, mixing
+from isorep.deconfounding.measures import accepted_share, mixing
 from isorep.deconfounding.transforms import haar
 from isorep.ica.associations import explained, information
 
@@ -135,7 +135,9 @@ def test_mixed_batches_are_accepted_and_separate_ones_are_not():
     x = rng.normal(size=(1200, 3))
     assert accepted_share(x, codes) > 0.85
     assert accepted_share(x + 20 * codes[:, None], codes) == 0
-    together, apart = mixing(x, codes, codes < 2), mixing(x + 20 * codes[:, None], codes, codes < 2)
+    label = codes < 2
+    about = codes, label, label, ~label
+    together, apart = mixing(x, *about), mixing(x + 20 * codes[:, None], *about)
     assert together.batch_auroc == pytest.approx(0.5, abs=0.07)
     assert together.batch_accuracy == pytest.approx(together.batch_chance, abs=0.07)
     assert apart.batch_auroc > 0.99

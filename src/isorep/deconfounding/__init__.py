@@ -9,7 +9,7 @@ from .components import Component
 from .deconfound import deconfound
 from .dimensions import Dimensions, Point
 from .inputs import SPLITS
-from .kbet import Mixing
+from .measures import Mixing
 from .result import Concentration, Condition, Data, Deconfounding, Filtered, Fold, Mean, PairedTest, Score, Summary
 from .transforms import CONDITIONS
 

@@ -30,6 +30,7 @@ from .inputs import (
     resolved_split,
     shared_by_controls,
 )
+from .maps import Needs, make_maps
 from .reading import open_column, open_inputs, open_rows
 from .result import CHANCE, Data, Deconfounding, judge
 from .transforms import WHITE, condition_name, named
@@ -198,7 +199,7 @@ def deconfound(
     names, left_out = named(conditions, given, inputs.batch.codes, is_control)
     also = None if also_hold_out is None else _second_column(embedding, also_hold_out, inputs, tasks)
     used = [column.title for column in (inputs.label, *inputs.batches, inputs.guides, also) if column is not None]
-    inputs = replace(inputs, also=also, others=other_columns(embedding, inputs, used))
+    inputs = replace(inputs, also=also, others=other_columns(inputs.obs, used))
     kind, n_folds = resolved_split(inputs.batch, tasks, split, folds)
     inside = isinstance(fit_on, str) and fit_on in ("train", "all")
     asked = Request(
@@ -263,6 +264,10 @@ def deconfound(
         seconds=evaluation.seconds,
         second_opinions=second,
         dimensions=None if final is None else gathered(evaluation.choices, final),
+        maps=make_maps(inputs, model, components, int(random_state)),
+        needs=Needs.of(components, len(inputs.values if asked.elsewhere is None else asked.elsewhere))
+        if components
+        else None,
     )
 
 
@@ -329,7 +334,7 @@ def _caveats(
     below = [name for name in below if any(mixings[key].batch_auroc < CHANCE for key in mixings)]
     blown_up = white and asked.n_components != AUTO and asked.elsewhere is None and rows < 10 * kept
     floor = evaluation.choices and evaluation.choices[0].rule == EDGE
-    unequal = len(set(evaluation.dimensions.values())) > 1 and "lightgbm" in asked.classifiers
+    unequal = asked.top and len(set(evaluation.dimensions.values())) > 1 and "lightgbm" in asked.classifiers
     together = inputs.also is not None and shared_by_controls(inputs.also, plan.tasks)
     rotated = " and ".join([", ".join(map(condition_name, white[:-1])), *map(condition_name, white[-1:])])
     said = [
@@ -349,7 +354,10 @@ def _caveats(
         (below, "batch AUROC below 0.5 is an artefact of centring: halves of a batch have opposite means"),
         (asked.fit_on == "all", "transforms were fitted without labels on all rows, including held-out batches"),
         (several and linear, f"linear classifiers are invariant to rotations: {rotated} agree"),
-        (several and mixings, f"{rotated} are rotations: their measures of batch mixing are equal"),
+        (
+            several and mixings,
+            f"{rotated} are rotations: of the measures of batches and labels only the forest differs",
+        ),
         (not mixings, "batch mixing was not measured: it needs two batches of at least 10 rows"),
         (evaluation.nothing_left, f"in {evaluation.nothing_left} folds all components were batch-driven: one was kept"),
         (

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..annotated import is_annotated
-from ..errors import InputError
 from ..representation import Array
-from ..storage import labels as stored_labels
-from ..storage.hdf5 import HDF5Tree
-from ..storage.registry import guarded, split_key
 from .controls import as_label
 from .inputs import Column, Inputs, Task
 from .reading import MISSING
@@ -22,24 +16,11 @@ _MOST_COLUMNS = 40
 _NAMED = 3  # columns in one sentence
 
 
-def other_columns(source: Any, inputs: Inputs, used: Iterable[str]) -> tuple[Column, ...]:
-    """Columns of obs or of a table that divide rows and have no other part: text, flags and whole numbers."""
-    used, found = set(used), []
-    if isinstance(source, str | Path):
-        path, _ = split_key(source, None)
-        annotated = path.suffix.lower() == ".h5ad" and path.is_file()
-        names = guarded(path, lambda: HDF5Tree(path).names("obs")) if annotated else list(inputs.left_out)
-        wanted = [name for name in names if name not in used and not name.startswith("_")][:_MOST_COLUMNS]
-        for name in wanted:
-            try:
-                found.append((name, stored_labels(name, path, missing=True)))
-            except InputError:
-                continue  # an array or a group, not a column of labels
-    else:
-        frame: Any = source.obs if is_annotated(source) else source if hasattr(source, "select_dtypes") else None
-        names = [] if frame is None else list(frame.columns) if is_annotated(source) else list(inputs.left_out)
-        found = [(str(name), frame[name]) for name in names if name not in used][:_MOST_COLUMNS]
-    columns = (_divides(name, np.asarray(values, dtype=object)[inputs.rows]) for name, values in found)
+def other_columns(obs: Mapping[str, Any], used: Iterable[str]) -> tuple[Column, ...]:
+    """Columns that describe the rows, divide them and have no other part: text, flags and whole numbers."""
+    taken = set(used)
+    found = [(name, values) for name, values in obs.items() if name not in taken and not name.startswith("_")]
+    columns = (_divides(name, np.asarray(values, dtype=object)) for name, values in found[:_MOST_COLUMNS])
     return tuple(column for column in columns if column is not None)
 
 

@@ -22,7 +22,7 @@ from .classifiers import Rows, bins_for, fit_parts, fitted, hoyer
 from .components import associations
 from .dimensions import Choice, choose
 from .inputs import Column, Inputs, Request, Split, Task, make_splits, shared_by_controls
-from .kbet import Mixing, mixing, sample_rows
+from .measures import Mixing, forest_auroc, mixing, sample_rows
 from .paired import Comparison, compared, holm
 from .result import Condition, Filtered, Fold, PairedTest, Score, averaged, summarised
 from .transforms import WHITE, Transforms, leading, used_by
@@ -360,24 +360,33 @@ def _not_driven(sources: Array, inputs: Inputs, split: Split, asked: Request, re
 
 
 def _mixings(spaces: Mapping[str, Space], inputs: Inputs, plan: Plan, random_state: int) -> dict[str, Mixing]:
-    """Batch structure under the transforms of the first fold; rotations of one space share it."""
+    """Batches and labels under the transforms of the first fold; rotations of one space differ in the forest alone."""
     sample = sample_rows(inputs.batch.codes, np.random.default_rng([random_state, 2**20]))
     if sample is None:
         return {}
-    positive = positives_of(plan.tasks, len(inputs.values))[sample]
-    white = [name for name in WHITE if name in spaces]
-    apart = [name for name in spaces if name not in white[1:] and not name.startswith(FURTHER)]
+    n = len(inputs.values)
+    control = np.zeros(n, dtype=bool)
+    control[plan.tasks[0].controls] = True
+    about = [each[sample] for each in (inputs.batch.codes, inputs.label.codes, positives_of(plan.tasks, n), control)]
+    names = [name for name in spaces if not name.startswith(FURTHER)]
+    turned = [name for name in WHITE if name in spaces][1:]
 
-    def of_space(at: slice) -> Mixing:
-        values, columns = spaces[apart[at.start]]
-        return mixing(values[np.ix_(sample, columns)], inputs.batch.codes[sample], positive)
+    def of_space(at: slice) -> Mixing | float:
+        values, columns = spaces[names[at.start]]
+        rows = values[np.ix_(sample, columns)]
+        return forest_auroc(rows, about[0]) if names[at.start] in turned else mixing(rows, *about)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        mixings = dict(zip(apart, map_blocks(of_space, len(apart), 1), strict=True))
-    for name in white[1:]:
-        mixings[name] = mixings[white[0]]
-    return mixings
+        found = dict(zip(names, map_blocks(of_space, len(names), 1), strict=True))
+    whole = {name: each for name, each in found.items() if isinstance(each, Mixing)}
+    first = next((whole[name] for name in WHITE if name in whole), None)
+    more = {
+        name: replace(first, batch_forest_auroc=each)
+        for name, each in found.items()
+        if first is not None and isinstance(each, float)
+    }
+    return {name: (whole | more)[name] for name in names}
 
 
 def _why_lost(task: Task, inputs: Inputs) -> str:

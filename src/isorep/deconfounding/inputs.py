@@ -42,15 +42,14 @@ class Inputs:
     label: Column
     batches: tuple[Column, ...]
     guides: Column | None
+    total: int  # rows of the data
     rows: Array  # the numbers of these rows in the data: rows without label or batch are left out
     kept: Array  # a mask of the data's columns: those that look like metadata are left out
     means: Array  # of all columns of the data
-    all_rows: int  # of the data, with those that are left out
     features: tuple[str, ...] | None  # the names of all columns of the data
-    left_out: tuple[str, ...] = ()  # columns of a table that are no features
+    obs: Mapping[str, Any] = field(default_factory=dict)  # other columns that describe these rows
     also: Column | None = None  # held out together with the batches
-    others: tuple[Column, ...] = ()  # what else is known of the rows
-    obs: Mapping[str, Any] = field(default_factory=dict)  # every other column that describes these rows
+    others: tuple[Column, ...] = ()  # what else divides the rows
 
     @property
     def batch(self) -> Column:
@@ -127,9 +126,6 @@ def resolved_split(batch: Column, tasks: list[Task], split: str, folds: int | No
     if split in ("leave_one_out", "train_on_one"):
         return split, batch.count
     if folds is not None:
-        if batch.count < folds:
-            told = f"{batch.title} has {batch.count} values and there are {folds} folds"
-            raise InputError(f"{told}: a batch is never split, so lower folds")
         return "folds", folds
     holding = np.zeros((2, batch.count), dtype=bool)
     for task in tasks:

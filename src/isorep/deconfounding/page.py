@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
+import math
+from collections import Counter
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from ..ica.cards import Example
 from ..ica.cards_page import card_parts, with_cards
-from ..report.document import Answer, Cell, Column, Definitions, Figure, Forms, Page, Prose, Section, Table
+from ..report.document import Answer, Cell, Column, Definitions, Figure, Forms, Page, Part, Prose, Row, Section, Table
 from ..report.figures import IntervalRow, Intervals, Key, Line, Lines
 from ..report.page import page_of, size
-from ..report.read import MISSING, compact, count, fixed
+from ..report.read import MISSING, compact, count, fixed, percent
 from .components import Component
+from .maps import BEFORE, Plane
+from .measures import Measure
 from .result import CHANCE, Deconfounding, Mean, in_counts, told_p
 from .transforms import condition_name
 
@@ -24,17 +29,19 @@ HEADLINES = {
     "not shown": "ICA is not shown to help or to hurt.",
 }
 STEPS = {"helps": "ICA helps", "not shown": "not shown", "hurts": "ICA hurts"}
+PALETTE = ("s1", "s2", "s3", "s4", "s5", "s6", "s0")  # of maps, the last for all other values
+OTHERS = "others"
+MOST_OPEN = 20
 COLOURS = {"base": "s0", "pca": "s1", "pca_ica": "s2", "pca_rand": "s3"}
 SHOWN_EXAMPLES = 3
 CONDITIONS = (
-    "A classifier learns on some batches to tell perturbed rows from controls and is judged on the others. Base is the "
-    "embedding as it is, PCA whitens it, PCA+ICA and PCA+Rand turn the whitened space to independent components and at "
-    "random. Conditions marked * use the controls of the held-out batch, those marked + its rows without labels. Hoyer "
-    "sparsity is 0 where trees use all features alike and 1 where they use one."
+    "A classifier learns on some batches to tell {positive} from {control} ({label}) and is judged on the others. Base "
+    "is the embedding as it is, PCA whitens it, PCA+ICA and PCA+Rand turn the whitened space to independent components "
+    "and at random. Conditions marked * use the controls of the held-out batch, those marked + its rows without labels."
 )
 CONCENTRATION = (
-    "Top and rest are the AUROC of the most important share of features and of the others; share, ratio and Gini "
-    "compare the two."
+    "Hoyer sparsity is 0 where trees use all features alike and 1 where they use one. Top and rest are the AUROC of "
+    "the most important share of features and of the others; share, ratio and Gini compare the two."
 )
 PAIRED = (
     "Each pair is one held-out {unit}, seen under both conditions. Intervals and p-values come from one sign-flip "
@@ -59,8 +66,17 @@ FILTER = (
     "They are chosen on the training batches of each fold, and the others are judged on the held-out ones."
 )
 MIXING = (
-    "On a sample of {rows} rows of {batches} batches: a linear classifier of the batch, judged on every second row, "
-    "silhouettes of batches and classes, and the share of neighbourhoods that a chi-square test accepts as mixed."
+    "On a sample of {rows} rows of {batches} batches under the transforms of the first fold, with chance levels in "
+    "brackets. Replicates: mean average precision of rows with one label in other batches, ranked by cosine similarity "
+    "among the controls of the row's own batch. Neighbours: share of the nearest rows in other batches that have the "
+    "row's label. Connected: share of a label's rows in the largest part of the graph of nearest neighbours.",
+    "Batch AUROC is that of a linear classifier of the batch, judged on every second row, and of a random forest; "
+    "chance is 0.5. Mixed is the share of neighbourhoods whose batches a chi-square test accepts as those of all rows "
+    "(kBET); 0.95 by chance. Variance is the share between batches (principal component regression).",
+)
+MAP = (
+    "{many} rows in two dimensions: the embedding, and the embedding put together again from the components that are "
+    "not batch-driven ({dropped}). Both are coloured by {batch} and by {label}."
 )
 SHORT = partial(fixed, digits=3)
 
@@ -84,6 +100,8 @@ def page(result: Deconfounding) -> Page:
         (
             _conditions(result),
             _tests(result),
+            _batches(result),
+            _maps(result),
             _dimensions(result),
             _tasks(result),
             _components(result),
@@ -109,26 +127,27 @@ def _tiles(result: Deconfounding) -> list[tuple[str, str, str]]:
 
 
 def _conditions(result: Deconfounding) -> Section:
-    several = len(result.settings["classifiers"]) > 1
+    several, published = len(result.settings["classifiers"]) > 1, bool(result.settings["top"])
     rows: list[tuple[Any, ...]] = []
     concentrated: list[tuple[Any, ...]] = []
+    data = result.data
     for name, condition in result.conditions.items():
         shown = Cell(condition.title, strong=name == "pca_ica")
         for classifier, scores in condition.scores.items():
-            means = map(_mean, (scores.auroc, scores.average_precision, scores.hoyer))
+            means = map(_mean, (scores.auroc, scores.average_precision, *((scores.hoyer,) if published else ())))
             rows.append((shown, *((classifier,) if several else ()), condition.dimensions, *means))
         for share, each in condition.scores[result.headline].concentration.items():
             means = map(_mean, (each.top, each.rest, each.share))
             concentrated.append((shown, float(share), *means, each.ratio.value, each.gini.value))
     columns: Forms = {"condition": str, **({"classifier": str} if several else {}), "dimensions": count}
-    columns = {**columns, **dict.fromkeys(("AUROC", "average precision", "Hoyer"), SHORT)}
+    columns = {**columns, **dict.fromkeys(("AUROC", "average precision", *(("Hoyer",) if published else ())), SHORT)}
     table = Table.of("conditions", "On held-out batches, ± standard error", columns, rows)
     figures = dict.fromkeys(("AUROC top", "AUROC rest", "share", "ratio", "Gini"), SHORT)
     columns = {"condition": str, "top": compact, **figures}
     concentrated.sort(key=lambda row: row[1])
     second = Table.of("concentration", "Concentration, ± standard error", columns, concentrated)
     parts = (
-        Prose((CONDITIONS,)),
+        Prose((CONDITIONS.format(positive=result.positive, control=" and ".join(data.control), label=data.label),)),
         _auroc_figure(result),
         table,
         *((Prose((CONCENTRATION,)), second) if concentrated else ()),
@@ -183,10 +202,25 @@ def _dimensions(result: Deconfounding) -> Section | None:
     if result.dimensions is None or not result.dimensions.curve:
         return None
     columns: Forms = {"dimensions": count, "AUROC": SHORT, "folds that chose it": count}
-    rows = [(point.dimensions, point.auroc, point.chosen) for point in result.dimensions.curve]
+    curve = result.dimensions.curve
+    rows = [(point.dimensions, point.auroc, point.chosen) for point in curve]
     table = Table.of("dimensions", "Linear discriminant on left-out training batches", columns, rows)
+    labels = tuple(f"{point.dimensions} dimensions: {fixed(point.auroc, 3)}" for point in curve)
+    points = tuple((math.log2(point.dimensions), point.auroc) for point in curve)
+    figure = Figure(
+        "dimensions-figure",
+        "AUROC by number of dimensions",
+        "Of a linear discriminant on batches left out of the training batches, averaged over folds.",
+        "",
+        Lines(
+            (Line("AUROC", "s2", points, labels),),
+            ("dimensions (log scale)", "AUROC"),
+            240,
+            ticks=tuple((math.log2(point.dimensions), str(point.dimensions)) for point in curve),
+        ),
+    )
     said = DIMENSIONS.format(kept=result.dimensions)
-    return Section("dimensions", "Number of dimensions", (Prose((said,)), table))
+    return Section("dimensions", "Number of dimensions", (Prose((said,)), figure, table))
 
 
 def _tasks(result: Deconfounding) -> Section | None:
@@ -264,18 +298,100 @@ def _filter(result: Deconfounding) -> Section | None:
 
 
 def _mixing(result: Deconfounding) -> Section | None:
-    """How far batches can be told apart in each space."""
-    spaces = [(condition_name(name), condition.mixing) for name, condition in result.conditions.items()]
-    spaces.append(("PCA+ICA, filtered", result.filtered.mixing if result.filtered else None))
-    known = [(name, mixing) for name, mixing in spaces if mixing is not None]
-    if not known:
+    """Batches and labels in each space."""
+    spaces = result.spaces()
+    if not spaces:
         return None
-    titles = ("batch AUROC", "accuracy", "chance", "batch silhouette", "label silhouette", "mixed")
-    columns: Forms = {"condition": str, **dict.fromkeys(titles, SHORT)}
-    rows = [(name, *astuple(each)[: len(titles)]) for name, each in known]
-    table = Table.of("mixing", "Batches in each space", columns, rows)
-    said = MIXING.format(rows=count(known[0][1].rows), batches=count(known[0][1].batches))
-    return Section("mixing", "How batches mix", (Prose((said,)), table))
+    first = spaces[0][1]
+    titles = ("replicates", "neighbours", "connected", "variance between batches")
+    numbers = ("batch AUROC", "batch AUROC, forest", "mixed", "batch silhouette", "label silhouette")
+    columns: Forms = {"condition": str, **dict.fromkeys(titles, SHORT), **dict.fromkeys(numbers, SHORT)}
+    rows = []
+    for title, each in spaces:
+        measures = (each.replicates, each.neighbours, each.connectivity, each.batch_variance)
+        values = (each.batch_auroc, each.batch_forest_auroc, each.accepted)
+        rows.append((title, *map(_measure, measures), *values, each.batch_silhouette, each.label_silhouette))
+    table = Table.of("mixing", "Labels and batches in each space", columns, rows)
+    said = tuple(each.format(rows=count(first.rows), batches=count(first.batches)) for each in MIXING)
+    return Section("mixing", "Labels across batches, and batches", (Prose(said), table))
+
+
+def _measure(found: Measure | None) -> Cell:
+    if found is None:
+        return Cell(MISSING)
+    return Cell(f"{fixed(found.value, 3)} ({fixed(found.chance, 3)})", found.value)
+
+
+def _batches(result: Deconfounding) -> Section | None:
+    """The AUROC of every held-out batch by name."""
+    scores = [score for score in result.scores if score.classifier == result.headline and score.batch is not None]
+    names = sorted({score.batch for score in scores if score.batch is not None})
+    if len(names) < 2:
+        return None
+    found: dict[tuple[str, str], list[float]] = {}
+    for score in scores:
+        found.setdefault((str(score.batch), score.condition), []).append(score.auroc)
+    means = {key: float(np.mean(values)) for key, values in found.items()}
+    lines = []
+    for name in [each for each in ("base", "pca_ica") if each in result.conditions]:
+        known = [(place, means[batch, name]) for place, batch in enumerate(names, 1) if (batch, name) in means]
+        labels = tuple(f"{names[place - 1]}: {fixed(value, 3)}" for place, value in known)
+        points = tuple((float(place), value) for place, value in known)
+        lines.append(Line(condition_name(name), COLOURS[name], points, labels, dotted=True))
+    rows = tuple(
+        (Cell(batch), *(_number(means.get((batch, name)), 3) for name in result.conditions)) for batch in names
+    )
+    columns = (Column("held-out batch", numeric=False), *(Column(each.title) for each in result.conditions.values()))
+    table = Table("batches", "AUROC on every held-out batch", columns, rows, folded=len(rows) > MOST_OPEN)
+    if not lines:
+        return Section("batches", "Every held-out batch", (table,))
+    low = min(0.5, *(value for line in lines for _, value in line.points))
+    figure = Figure(
+        "batches-figure",
+        "Every held-out batch",
+        f"AUROC by {result.headline} on each batch while it was held out; {CHANCE} is chance.",
+        "",
+        Lines(tuple(lines), ("held-out batch, in the order of the table", "AUROC"), 260, y_range=(low - 0.02, 1.02)),
+    )
+    return Section("batches", "Every held-out batch", (figure, table))
+
+
+def _maps(result: Deconfounding) -> Section | None:
+    """Rows in two dimensions, before and after, coloured by batch and by label."""
+    maps = result.maps
+    if maps is None or not result.components:
+        return None
+    driven = sum(component.batch_driven for component in result.components)
+    dropped = f"{count(driven)} of {count(len(result.components))} are" if driven else "none is, so all are kept"
+    names = {"batch": result.data.batch[0], "label": result.data.label}
+    parts: list[Part] = [Prose((MAP.format(many=count(len(maps.rows)), dropped=dropped, **names),))]
+    for role, values in (("batch", maps.batch), ("label", maps.label)):
+        for method in dict.fromkeys(plane.method for plane in maps.planes):
+            figures = [
+                _plane(plane, values, f"map-{role}-{method.lower()}-{at}", names[role])
+                for at, plane in enumerate(plane for plane in maps.planes if plane.method == method)
+            ]
+            parts.append(Row(tuple(figures)))
+    return Section("maps", "Maps", tuple(parts))
+
+
+def _plane(plane: Plane, names: tuple[str, ...], key: str, what: str) -> Figure:
+    """One map; the largest classes have colours of their own."""
+    common = [name for name, _ in Counter(names).most_common()]
+    told = common if len(common) <= len(PALETTE) else common[: len(PALETTE) - 1]
+    lines = []
+    for place, name in enumerate([*told, *([OTHERS] if len(told) < len(common) else [])]):
+        mine = [at for at, each in enumerate(names) if (each == name if name != OTHERS else each not in told)]
+        labels = tuple(names[at] for at in mine)
+        lines.append(Line(name, PALETTE[place], tuple(plane.points[at] for at in mine), labels, dotted=True))
+    shown = "" if plane.shown is None else f" The two axes show {percent(plane.shown)} of the variance."
+    return Figure(
+        key,
+        f"{plane.method} of the {plane.space}" if plane.space == BEFORE else f"{plane.method} {plane.space}",
+        f"Coloured by {what}.{shown}",
+        f"{len(names)} rows of {len(common)} values of {what}.",
+        Lines(tuple(lines), (f"{plane.method} 1", f"{plane.method} 2"), square=True),
+    )
 
 
 def _batch(component: Component) -> float:

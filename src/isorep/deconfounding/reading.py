@@ -166,21 +166,21 @@ def _with_values(
         label=described.label,
         batches=described.batches,
         guides=described.guides,
+        total=len(values),
         rows=rows,
         kept=kept,
         means=means,
-        all_rows=len(values),
         features=data.columns,
-        left_out=tuple(data.left_out),
     )
 
 
 def open_column(embedding: Any, given: Any, title: str, inputs: Inputs) -> Column:
     """A further column of the rows that are used, in which labels may be missing."""
-    n = inputs.all_rows
     column = _column(embedding, given, title)
-    if len(column.codes) != n:
-        raise InputError(f"{column.title} has shape {column.codes.shape} where one label per row is needed: ({n},)")
+    if len(column.codes) != inputs.total:
+        raise InputError(
+            f"{column.title} has shape {column.codes.shape} where one label per row is needed: ({inputs.total},)"
+        )
     return _some_rows(column, inputs.rows)
 
 
@@ -203,8 +203,8 @@ def open_rows(rows: Any, inputs: Inputs, key: str | None = None) -> Array:
 def _require_batches(batch: Column, folds: int | None) -> None:
     """Refuse fewer batches than folds, before anything is read."""
     if folds is not None and batch.count < folds:
-        told = f"{batch.title} has {batch.count} values and there are {folds} folds: a batch is never split"
-        raise InputError(f"{told}, so lower folds to {batch.count} at most")
+        told = f"{batch.title} has {batch.count} values and there are {folds} folds"
+        raise InputError(f"{told}: a batch is never split, so lower folds")
 
 
 def _without_missing(described: Described) -> tuple[Described, Array, list[str]]:

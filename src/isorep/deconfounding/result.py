@@ -19,7 +19,8 @@ from ..settings import one_name
 from .classifiers import concentration
 from .components import Component
 from .dimensions import Dimensions
-from .kbet import Mixing
+from .maps import Maps, Needs
+from .measures import Measure, Mixing
 from .paired import LEAST_PAIRS, LEVEL, Comparison, least_p
 from .transforms import condition_name
 
@@ -239,6 +240,10 @@ class Deconfounding(ResultRecord):
         How many dimensions whitening kept, and the scores that this was chosen by.
     components : tuple of Component
         The components of PCA+ICA on all rows.
+    needs : Needs or None
+        Whether the rows have what ICA needs, without labels.
+    maps : Maps or None
+        Sampled rows in two dimensions, with and without batch-driven components.
     filtered : Filtered or None
         The effect of dropping batch-driven components on held-out batches.
     scores : tuple of Score
@@ -282,6 +287,8 @@ class Deconfounding(ResultRecord):
     seconds: dict[str, float] = field(default_factory=dict)
     second_opinions: tuple[PairedTest, ...] = ()
     dimensions: Dimensions | None = None
+    maps: Maps | None = None
+    needs: Needs | None = None
 
     @property
     def headline(self) -> str:
@@ -305,6 +312,13 @@ class Deconfounding(ResultRecord):
         if metric.partition("@")[0] not in METRICS:
             raise InputError(f"metric is {metric!r}; known are {', '.join(METRICS)}, the last five with @SHARE")
         return mean_of(scores, metric, self.settings["unit"])
+
+    @property
+    def positive(self) -> str:
+        """The class to predict, in words."""
+        if self.settings["each"]:
+            return f"each other value of {self.data.label}"
+        return self.tasks[0] if len(self.tasks) == 1 else "perturbed rows"
 
     @property
     def unit_word(self) -> str:
@@ -331,25 +345,49 @@ class Deconfounding(ResultRecord):
         return annotate(self, target, key="X_isorep_ica" if name is None else name, output=output)
 
     def table(self, width: float | None = None) -> str:
-        """The conditions as text: AUROC, average precision, batch figures, sparsity and concentration.
+        """The conditions as text: AUROC and average precision on held-out batches.
 
-        Concentration and sparsity (Hoyer) are left out where the terminal, or ``width``, has no room.
+        With shares of features (``top``), sparsity (Hoyer) and concentration too, as far as the terminal, or ``width``,
+        has room.
         """
         several = len(self.settings["classifiers"]) > 1
         shares = [f"{share:g}" for share in self.settings["top"]]
         head = ["condition", *(["classifier"] if several else []), "dims", "AUROC", "AP"]
-        sparsity = ["Hoyer", *(f"conc@{share}" for share in shares)]
-        rows = [[*head, "batch\nAUROC", "mixed", *sparsity]]
+        sparsity = ["Hoyer", *(f"conc@{share}" for share in shares)] if shares else []
+        rows = [[*head, *sparsity]]
         for condition in self.conditions.values():
-            mixing = condition.mixing
-            batch = ["-", "-"] if mixing is None else [f"{mixing.batch_auroc:.3f}", f"{mixing.accepted:.2f}"]
             for classifier, summary in condition.scores.items():
                 names = [condition.title, *([classifier] if several else []), str(condition.dimensions)]
                 parts = [getattr(summary.concentration.get(share), "share", None) for share in shares]
-                own, more = [summary.auroc, summary.average_precision], [summary.hoyer, *parts]
-                cells = [["-" if mean is None else str(mean) for mean in means] for means in (own, more)]
-                rows.append([*names, *cells[0], *batch, *cells[1]])
+                means = [summary.auroc, summary.average_precision, *([summary.hoyer, *parts] if shares else [])]
+                rows.append([*names, *("-" if mean is None else str(mean) for mean in means)])
         return aligned(rows, optional=sparsity[::-1], width=width)
+
+    def measures_table(self, width: float | None = None) -> str:
+        """Batches and labels in every space as text, chance levels in brackets; empty where nothing was measured.
+
+        Columns are left out where the terminal, or ``width``, has no room.
+        """
+        spaces = self.spaces()
+        if not spaces:
+            return ""
+        rows = [["condition", *MEASURES]]
+        for title, mixing in spaces:
+            batch = mixing.batch_auroc, mixing.batch_forest_auroc
+            cells = [*map(_measure, (mixing.replicates, mixing.neighbours, mixing.connectivity))]
+            cells += [
+                *(f"{each:.2f}" for each in batch),
+                f"{mixing.accepted:.2f}",
+                f"{mixing.batch_variance.value:.2f}",
+            ]
+            rows.append([title, *cells])
+        return aligned(rows, optional=list(MEASURES)[:1:-1], width=width)
+
+    def spaces(self) -> list[tuple[str, Mixing]]:
+        """The measures of batches and labels of every space, with its title; the filtered components come last."""
+        every = [(condition.title, condition.mixing) for condition in self.conditions.values()]
+        every.append(("PCA+ICA, filtered", None if self.filtered is None else self.filtered.mixing))
+        return [(title, mixing) for title, mixing in every if mixing is not None]
 
     def frame_rows(self) -> list[dict[str, Any]]:
         """One row per condition and classifier: means over held-out batches, and their standard errors.
@@ -370,6 +408,9 @@ class Deconfounding(ResultRecord):
                 for metric, mean in means.items():
                     row |= {metric: getattr(mean, "value", None), f"{metric}_se": getattr(mean, "error", None)}
                 row |= {"batch_auroc": getattr(mixing, "batch_auroc", None), "mixed": getattr(mixing, "accepted", None)}
+                row |= {"batch_forest_auroc": getattr(mixing, "batch_forest_auroc", None)}
+                for measure in ("batch_variance", "replicates", "neighbours", "connectivity"):
+                    row[measure] = getattr(getattr(mixing, measure, None), "value", None)
                 rows.append(row)
         return rows
 
@@ -460,6 +501,9 @@ class Deconfounding(ResultRecord):
             parts.append(f"{wrapped(head)}\n{self.dimensions.table()}")
         if self.tests:
             parts.append(self.tests_table())
+        measured = self.measures_table()
+        if measured:
+            parts.append(f"{wrapped(MEASURED)}\n\n{measured}")
         if self.filtered is not None:
             without, every = self.filtered, self.components
             back = (
@@ -472,9 +516,22 @@ class Deconfounding(ResultRecord):
                 f"dropping batch-driven components (mean {without.dropped:.1f} per fold): AUROC "
                 f"{without.auroc.value:.3f} ({without.difference:+.3f}, {in_counts(without, self.unit_word)})",
             ]
+            said += [] if self.needs is None else [str(self.needs)]
             parts.append("\n".join(map(wrapped, said)))
         parts += [] if self.cards is None else [self.cards.text()]
         return told(self.verdict, *parts, notes=self.caveats)
+
+
+MEASURES = ("replicates", "neighbours", "connected", "batch\nAUROC", "by\nforest", "mixed", "batch\nvariance")
+MEASURED = (
+    "labels across batches (chance in brackets): average precision of replicates among controls, nearest neighbours in "
+    "other batches with the same label, connected rows of a label; batches: AUROC of a linear classifier and of a "
+    "random forest of the batch (chance 0.50), mixed neighbourhoods (kBET, chance 0.95), share of variance"
+)
+
+
+def _measure(found: Measure | None) -> str:
+    return "-" if found is None else f"{found.value:.2f} ({found.chance:.2f})"
 
 
 MARKS = {"controls": "*", "rows": "+"}
