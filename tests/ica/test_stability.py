@@ -456,3 +456,14 @@ def test_a_generator_as_seed_is_named_and_not_spelt_out():
     assert result["settings"]["random_state"] == "RandomState"
     found = isorep.stability(x, n_restarts=1, random_state=np.random.RandomState(0))
     assert found.to_dict()["settings"]["random_state"] is None
+
+
+def test_few_rows_per_component_are_noted_and_long_tables_are_cut_in_print():
+    rng = np.random.default_rng(0)
+    few = isorep.stability(rng.laplace(size=(540, 60)), n_restarts=1)
+    assert any("540 rows are 9.0 per component" in note for note in few.caveats)
+    assert "and 10 more components" in str(few)
+    assert len(few.table().splitlines()) == 60 + 2
+    enough = isorep.stability(rng.laplace(size=(540, 50)), n_restarts=1)
+    assert not any("per component:" in note for note in enough.caveats)
+    assert "more components\n" not in enough.table(50) + "\n"

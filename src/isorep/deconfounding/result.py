@@ -568,7 +568,7 @@ class Deconfounding(ResultRecord):
         if self.filtered is not None:
             without, every = self.filtered, self.components
             back = (
-                f"; {sum(bool(each.recurs) for each in every)} are reproducible in refits"
+                f"; {counted(sum(bool(each.recurs) for each in every), 'is', 'are')} reproducible in refits"
                 if every[0].recurs is not None
                 else ""
             )
