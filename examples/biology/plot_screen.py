@@ -30,7 +30,7 @@ result.plot_dimensions()
 plt.show()
 
 # %%
-# The rows before and after the batch-driven components are left out, coloured by plate (above) and by treatment (below).
+# The rows before and after the batch-driven components are left out, by plate (above) and by treatment (below).
 figure, axes = plt.subplots(2, 2, figsize=(6.9, 5.4), layout="constrained")
 for row, colour in zip(axes, ("batch", "label"), strict=True):
     for ax, filtered in zip(row, (False, True), strict=True):

@@ -38,7 +38,8 @@ def test_strong_sources_come_back_and_gaussian_ones_do_not(mixed):
     assert (mixed.quality[:4] > 0.9).all()
     assert (mixed.quality[4:] < 0.8).all()
     assert mixed.reading == (
-        "4 of 12 components are reproducible in all 8 refits; 8 are indistinguishable from Gaussian and not reproducible."
+        "4 of 12 components are reproducible in all 8 refits; "
+        "8 are indistinguishable from Gaussian and not reproducible."
     )
 
 
