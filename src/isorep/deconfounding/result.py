@@ -15,11 +15,11 @@ from ..ica import ICA, Cards
 from ..representation import Array
 from ..resampling import Interval, p_text
 from ..results import ResultRecord, Verdict, aligned, counted, told, wrapped
-from ..settings import one_name
+from ..settings import check_choice, one_name
 from .classifiers import concentration
 from .components import Component
 from .dimensions import Dimensions
-from .maps import Maps, Needs
+from .maps import AFTER, BEFORE, Maps, Needs
 from .measures import Measure, Mixing
 from .paired import LEAST_PAIRS, LEVEL, Comparison, least_p
 from .transforms import condition_name
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CHANCE = 0.5  # AUROC of guessing
+MOST_NAMED = 7  # values of a map with a name and a colour of their own
 OPENINGS = {"helps": "ICA helps", "hurts": "ICA hurts", "not shown": "ICA is not shown to help or to hurt"}
 TOO_FEW = "too few batches"
 
@@ -478,6 +479,66 @@ class Deconfounding(ResultRecord):
         above(ax, handles)
         return ax
 
+    def plot_dimensions(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The score by which the number of dimensions was chosen, and the numbers that folds chose as filled dots."""
+        from ..report.plots import ACCENT, above, canvas
+
+        if self.dimensions is None or not self.dimensions.curve:
+            raise InputError("the number of dimensions was not chosen by a score, so there is no curve to draw")
+        ax = canvas(ax, width, 2.3, "plot_dimensions()")
+        curve = self.dimensions.curve
+        ax.plot([each.dimensions for each in curve], [each.auroc for each in curve], color=ACCENT, lw=1.2, zorder=2)
+        handles = []
+        for chosen, face, name in ((True, ACCENT, "chosen in a fold"), (False, "white", "tried")):
+            some = [each for each in curve if bool(each.chosen) is chosen]
+            points = [each.dimensions for each in some], [each.auroc for each in some]
+            handles += ax.plot(*points, "o", mfc=face, mec=ACCENT, ms=4.5, label=name, zorder=3)
+        ax.set_xscale("log", base=2)
+        ax.set_xticks([each.dimensions for each in curve], [str(each.dimensions) for each in curve])
+        ax.minorticks_off()
+        ax.set_xlabel("dimensions", fontsize="small")
+        ax.set_ylabel("AUROC in training batches", fontsize="small")
+        above(ax, handles)
+        return ax
+
+    def plot_maps(
+        self,
+        ax: Axes | None = None,
+        *,
+        filtered: bool = False,
+        colour: str = "batch",
+        method: str = "PCA",
+        width: str = "single",
+    ) -> Axes:
+        """Rows on a map of the embedding, or with ``filtered`` of what it is without batch-driven components.
+
+        ``colour`` is ``batch`` or ``label``; up to seven values have names. ``method`` is ``PCA``, or ``UMAP`` where
+        umap-learn was installed. At most 600 rows are drawn.
+        """
+        from ..report.plots import canvas, coloured, short_name
+
+        check_choice("colour", colour, ("batch", "label"))
+        space = AFTER if filtered else BEFORE
+        planes = [] if self.maps is None else [each for each in self.maps.planes if each.space == space]
+        plane = next((each for each in planes if each.method == method), None)
+        if self.maps is None or plane is None:
+            known = ", ".join(each.method for each in planes)
+            raise InputError(f"there is no map of the {space} by {method!r}; there are {known or 'none'}")
+        ax = canvas(ax, width, 2.6, "plot_maps()")
+        points, groups = np.array(plane.points), np.array(self.maps.batch if colour == "batch" else self.maps.label)
+        shades = coloured(sorted(set(groups.tolist())))
+        handles = [
+            ax.scatter(*points[groups == name].T, color=shade, s=6, lw=0, label=short_name(name))
+            for name, shade in shades.items()
+        ]
+        shown = "" if plane.shown is None else f", {100 * plane.shown:.0f}% of variance"
+        ax.set_title(f"{space} ({plane.method}{shown})", fontsize="small", loc="left")
+        ax.set_xticks([])
+        ax.set_yticks([])
+        if len(shades) <= MOST_NAMED:
+            ax.legend(handles=handles, frameon=False, fontsize="x-small", markerscale=2, loc="best")
+        return ax
+
     def tests_table(self) -> str:
         """The paired tests as text."""
         rows = [["paired difference\nin AUROC", "mean", "95% interval", "better\nin", "p", "p,\ncorrected"]]
@@ -507,7 +568,7 @@ class Deconfounding(ResultRecord):
         if self.filtered is not None:
             without, every = self.filtered, self.components
             back = (
-                f"; {sum(bool(each.recurs) for each in every)} are reproducible in refits"
+                f"; {counted(sum(bool(each.recurs) for each in every), 'is', 'are')} reproducible in refits"
                 if every[0].recurs is not None
                 else ""
             )
