@@ -528,7 +528,7 @@ class Deconfounding(ResultRecord):
         points, groups = np.array(plane.points), np.array(self.maps.batch if colour == "batch" else self.maps.label)
         shades = coloured(sorted(set(groups.tolist())))
         handles = [
-            ax.scatter(*points[groups == name].T, color=shade, s=6, lw=0, label=short_name(name))
+            ax.scatter(points[groups == name, 0], points[groups == name, 1], s=6, c=shade, lw=0, label=short_name(name))
             for name, shade in shades.items()
         ]
         shown = "" if plane.shown is None else f", {100 * plane.shown:.0f}% of variance"
