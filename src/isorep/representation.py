@@ -204,19 +204,19 @@ def as_representation(data: Any, name: str, key: str | None = None, *, repeated_
     ``key`` names the matrix of an AnnData object: ``X``, an entry of obsm, ``layers/NAME`` or ``raw/X``. With
     ``repeated_ids`` names of rows that occur several times get a number.
     """
+    ids: Array | None = None
+    converted: dict[str, str] = {}
     if is_annotated(data):
         found = opened(data, key)
-        ids, converted = numbered_ids(found.ids) if repeated_ids else (found.ids, {})
+        ids, converted = numbered_ids(found.ids) if repeated_ids else (found.ids, converted)
         left_out, taken, columns = found.left_out, found.taken, found.columns
         return Representation(found.values, ids, name, left_out, converted, taken=taken, columns=columns)
     if key is not None:
         raise InputError(f"key names a matrix of an AnnData object, and {name} is not one")
     if isinstance(data, Representation):
         return data if data.name else replace(data, name=name)
-    ids = None
     if type(data).__module__.startswith("dask.dataframe"):
         raise InputError(f"{name} is a Dask data frame: pass its values, frame.to_dask_array()")
-    converted: dict[str, str] = {}
     if hasattr(data, "to_numpy") and hasattr(data, "index"):  # a data frame: its index names the rows
         ids = np.asarray(["/".join(map(str, key)) if isinstance(key, tuple) else key for key in data.index])
         if repeated_ids:
