@@ -208,7 +208,7 @@ def as_representation(data: Any, name: str, key: str | None = None, *, repeated_
     converted: dict[str, str] = {}
     if is_annotated(data):
         found = opened(data, key)
-        ids, converted = numbered_ids(found.ids) if repeated_ids else (found.ids, {})
+        ids, converted = numbered_ids(found.ids) if repeated_ids else (found.ids, converted)
         left_out, taken, columns = found.left_out, found.taken, found.columns
         return Representation(found.values, ids, name, left_out, converted, taken=taken, columns=columns)
     if key is not None:

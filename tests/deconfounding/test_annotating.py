@@ -187,6 +187,7 @@ def test_views_layers_sparse_and_backed_objects_give_what_arrays_give(in_x, tmp_
     backed.file.close()
 
 
+@pytest.mark.filterwarnings("ignore:Observation names are not unique")
 def test_repeated_names_of_rows_are_numbered_and_noted(adata, tmp_path):
     plain = isorep.deconfound(adata, "perturbation", "plate", key="X_emb", **QUICK)
     assert not any("row ids" in caveat for caveat in plain.caveats)

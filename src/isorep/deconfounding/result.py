@@ -528,8 +528,9 @@ class Deconfounding(ResultRecord):
         points, groups = np.array(plane.points), np.array(self.maps.batch if colour == "batch" else self.maps.label)
         shades = coloured(sorted(set(groups.tolist())))
         handles = [
-            ax.scatter(points[groups == name, 0], points[groups == name, 1], s=6, c=shade, lw=0, label=short_name(name))
+            ax.scatter(points[mine, 0], points[mine, 1], s=6, color=shade, lw=0, label=short_name(name))
             for name, shade in shades.items()
+            for mine in [groups == name]
         ]
         shown = "" if plane.shown is None else f", {100 * plane.shown:.0f}% of variance"
         ax.set_title(f"{space} ({plane.method}{shown})", fontsize="small", loc="left")

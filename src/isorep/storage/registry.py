@@ -190,7 +190,8 @@ def read(
     contents = _named(guarded(path, module.load, path, key, ids, used), key)
     left_out = {each: reason for each, reason in contents.left_out.items() if each not in used}
     origin = f"{path}::{contents.part}" if contents.part else str(path)
-    row_ids, numbered = contents.ids, dict[str, str]()
+    row_ids = contents.ids
+    numbered: dict[str, str] = {}
     if repeated_ids and row_ids is not None:
         row_ids, numbered = numbered_ids(np.asarray(row_ids))
     converted = dict(contents.converted) | numbered
@@ -205,7 +206,8 @@ def _read_object(data: Any, key: str | None, ids: str | None, name: str | None, 
     if ids not in data.obs.columns:
         raise InputError(f"there is no column {ids!r} in obs; there are {', '.join(map(str, data.obs.columns[:12]))}")
     representation = as_representation(data, name or "AnnData", key, repeated_ids=True)
-    row_ids, numbered = np.asarray(data.obs[ids]), dict[str, str]()
+    row_ids = np.asarray(data.obs[ids])
+    numbered: dict[str, str] = {}
     if repeated_ids:
         row_ids, numbered = numbered_ids(row_ids)
     return replace(representation, ids=row_ids, converted=numbered)
