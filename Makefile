@@ -93,14 +93,14 @@ bench: .venv/bench.stamp
 	$(BIN)/python benchmarks/ica.py
 
 bench-quick: .venv/bench.stamp
-	$(BIN)/python benchmarks/compare.py command --cases 2
-	$(BIN)/python benchmarks/many.py --scale 0.1
-	$(BIN)/python benchmarks/similarity.py --scale 0.1
-	$(BIN)/python benchmarks/clusters.py --scale 0.1
+	$(BIN)/python benchmarks/compare.py command --cases 1
+	$(BIN)/python benchmarks/many.py --scale 0.03
+	$(BIN)/python benchmarks/similarity.py --scale 0.04
+	$(BIN)/python benchmarks/clusters.py --scale 0.05
 	$(BIN)/python benchmarks/translate.py --scale 0.01
 	$(BIN)/python benchmarks/deconfound.py --scale 0.02
-	$(BIN)/python benchmarks/training.py --steps 0.02
-	$(BIN)/python benchmarks/decoder.py --scale 0.1
+	$(BIN)/python benchmarks/training.py --steps 0.005
+	$(BIN)/python benchmarks/decoder.py --scale 0.05
 	$(BIN)/python benchmarks/structure.py --scale 0.1
 	$(BIN)/python benchmarks/mechanisms.py --repeats 5
 	$(BIN)/python benchmarks/heads.py --scale 0.05

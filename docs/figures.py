@@ -66,6 +66,7 @@ PARTS: dict[str, tuple[tuple[str, str | None], ...]] = {
 # Pasted from the output of the command, at 80 columns: runs of minutes, or data and weights that are not shipped.
 PASTED = {
     "guide/translate.md": "isorep translate fit, on 4,000 sentences embedded by the two models that it names",
+    "guide/screen.md": "its commands, with wells.py and ISOREP_DATA=FOLDER, which holds bbbc021",
     "guide/disentangle.md": "the script and the command above the block",
 }
 

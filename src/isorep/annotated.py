@@ -76,6 +76,14 @@ class Entries:
         said.pop(place, None)
         return said
 
+    def named(self, file: str = "") -> str:
+        """An embedding that could be taken instead of a matrix that is too large, as it is named; empty without one."""
+        others = [name for name in self.obsm if name not in self.own]
+        if not others:
+            return ""
+        one = "X_pca" if "X_pca" in others else others[0]
+        return f"{file}::{one}" if file else f"key={one!r}"
+
     def __str__(self) -> str:
         held = f"obsm has {_some(self.obsm)}"
         return f"{held}, layers has {_some(self.layers)}" if self.layers else held
@@ -118,8 +126,9 @@ def opened(data: Any, key: str | None = None) -> Opened:
     entries = entries_of(data)
     place = entries.choose(key)
     values, columns = _matrix(data, place)
+    refuse_counts(values.dtype, place, entries.named())
     ids = np.asarray(data.obs_names).astype(str)
-    return Opened(dense(values, place), place, ids, columns, {} if key else entries.besides(place))
+    return Opened(dense(values, place, entries.named()), place, ids, columns, {} if key else entries.besides(place))
 
 
 def entries_of(data: Any) -> Entries:
@@ -146,7 +155,7 @@ def _matrix(data: Any, place: str) -> tuple[Any, tuple[str, ...] | None]:
     return data.layers[name] if group == "layers" else data.X, tuple(map(str, data.var_names))
 
 
-def dense(values: Any, label: str) -> Any:
+def dense(values: Any, label: str, instead: str = "") -> Any:
     """Values as they are, sparse ones as an array if it is not too large, stored ones as rows that are read on demand.
 
     Examples
@@ -163,17 +172,27 @@ def dense(values: Any, label: str) -> Any:
     if not stored and not hasattr(values, "tocsr"):
         view = kind.__module__.startswith("anndata") and isinstance(values, np.ndarray)
         return np.asarray(values) if view else values
-    require_small(tuple(values.shape), np.dtype(values.dtype).itemsize, label)
+    require_small(tuple(values.shape), np.dtype(values.dtype).itemsize, label, instead)
     return (values.to_memory() if stored else values).toarray()
 
 
-def require_small(shape: tuple[int, ...], itemsize: int, label: str) -> None:
-    """Refuse a sparse matrix that would be too large as a dense one."""
+def refuse_counts(dtype: Any, place: str, instead: str = "") -> None:
+    """Refuse integers in X or a layer: raw counts, whose variance is that of the few largest features."""
+    if getattr(dtype, "kind", "") in "iu" and not place.startswith("obsm/"):
+        raise InputError(
+            f"{place} holds integers ({dtype}), as raw counts do: normalise and log-transform them first (in scanpy "
+            "pp.normalize_total and pp.log1p)" + (f", or take the embedding {instead}" if instead else "")
+        )
+
+
+def require_small(shape: tuple[int, ...], itemsize: int, label: str, instead: str = "") -> None:
+    """Refuse a sparse matrix that would be too large as a dense one; ``instead`` names an embedding of the rows."""
     size = itemsize * int(np.prod(shape, dtype=object))
     if size > DENSE_LIMIT:
         raise InputError(
             f"{label} is sparse, and its {shape[0]} x {shape[1]} values would take {size / 2**30:.1f} GiB as a dense "
-            f"array (at most {DENSE_LIMIT / 2**30:.0f}): choose fewer columns, or an embedding such as obsm/X_pca"
+            f"array (at most {DENSE_LIMIT / 2**30:.0f}): choose fewer columns"
+            + (f", or the embedding {instead}" if instead else ", or add an embedding such as obsm/X_pca")
         )
 
 

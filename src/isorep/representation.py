@@ -198,25 +198,61 @@ def told_apart(names: Sequence[str], origins: Sequence[Any]) -> list[str]:
     return told
 
 
-def as_representation(data: Any, name: str, key: str | None = None) -> Representation:
+def as_representation(data: Any, name: str, key: str | None = None, *, repeated_ids: bool = False) -> Representation:
     """A Representation as it is (named if it has no name), or one made from AnnData or anything array-like.
 
-    ``key`` names the matrix of an AnnData object: ``X``, an entry of obsm, ``layers/NAME`` or ``raw/X``.
+    ``key`` names the matrix of an AnnData object: ``X``, an entry of obsm, ``layers/NAME`` or ``raw/X``. With
+    ``repeated_ids`` names of rows that occur several times get a number.
     """
+    ids: Array | None = None
+    converted: dict[str, str] = {}
     if is_annotated(data):
         found = opened(data, key)
+        ids, converted = numbered_ids(found.ids) if repeated_ids else (found.ids, converted)
         left_out, taken, columns = found.left_out, found.taken, found.columns
-        return Representation(found.values, found.ids, name, left_out, taken=taken, columns=columns)
+        return Representation(found.values, ids, name, left_out, converted, taken=taken, columns=columns)
     if key is not None:
         raise InputError(f"key names a matrix of an AnnData object, and {name} is not one")
     if isinstance(data, Representation):
         return data if data.name else replace(data, name=name)
-    ids = None
     if type(data).__module__.startswith("dask.dataframe"):
         raise InputError(f"{name} is a Dask data frame: pass its values, frame.to_dask_array()")
     if hasattr(data, "to_numpy") and hasattr(data, "index"):  # a data frame: its index names the rows
         ids = np.asarray(["/".join(map(str, key)) if isinstance(key, tuple) else key for key in data.index])
-    return Representation(data, ids=ids, name=name)
+        if repeated_ids:
+            ids, converted = numbered_ids(ids)
+    return Representation(data, ids=ids, name=name, converted=converted)
+
+
+def numbered_ids(ids: Array) -> tuple[Array, dict[str, str]]:
+    """Row ids with a number after those that an earlier row has, as text; and what was done, in words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> numbered_ids(np.array(["a", "b", "a", "a-1"]))
+    (array(['a', 'b', 'a-2', 'a-1'], dtype='<U3'), {'row ids': "1 row repeats an earlier id and got a number: 'a-2'"})
+    >>> numbered_ids(np.array([3, 4]))
+    (array([3, 4]), {})
+    """
+    if ids.ndim != 1 or len(np.unique(ids)) == len(ids):
+        return ids, {}
+    texts = ids.astype(str).tolist()
+    taken, last = set(texts), Counter[str]()
+    seen: set[str] = set()
+    repeats = []
+    for row, text in enumerate(texts):
+        if text in seen:
+            while (made := f"{text}-{last[text] + 1}") in taken:
+                last[text] += 1
+            last[text] += 1
+            texts[row] = made
+            taken.add(made)
+            repeats.append(made)
+        seen.add(text)
+    some = ", ".join(map(repr, repeats[:2])) + (", ..." if len(repeats) > 2 else "")
+    rows = "1 row repeats an earlier id" if len(repeats) == 1 else f"{len(repeats)} rows repeat an earlier id"
+    return np.array(texts), {"row ids": f"{rows} and got a number: {some}"}
 
 
 @dataclass(frozen=True)

@@ -185,3 +185,51 @@ def test_views_layers_sparse_and_backed_objects_give_what_arrays_give(in_x, tmp_
     assert layer.place == "layers/twice"
     assert layer.annotate(in_x).varm["isorep_ica"].shape == (8, 8)
     backed.file.close()
+
+
+@pytest.mark.filterwarnings("ignore:Observation names are not unique")
+def test_repeated_names_of_rows_are_numbered_and_noted(adata, tmp_path):
+    plain = isorep.deconfound(adata, "perturbation", "plate", key="X_emb", **QUICK)
+    assert not any("row ids" in caveat for caveat in plain.caveats)
+    adata.obs_names = [f"well {place % 200}" for place in range(len(X))]
+    path = tmp_path / "repeated.h5ad"
+    adata.write_h5ad(path)
+    for given in (adata, path):
+        result = isorep.deconfound(given, "perturbation", "plate", key="X_emb", **QUICK)
+        assert result.verdict.sentence == plain.verdict.sentence
+        note = next(caveat for caveat in result.caveats if "row ids" in caveat)
+        assert "100 rows repeat an earlier id and got a number: 'well 0-1', 'well 1-1', ..." in note
+    result.annotate(adata)
+    result.annotate(path, output=tmp_path / "out.h5ad")
+    written = anndata.read_h5ad(tmp_path / "out.h5ad")
+    assert np.allclose(written.obsm["X_isorep_ica"], adata.obsm["X_isorep_ica"])
+    assert list(written.obs_names) == list(adata.obs_names)  # the file keeps its own
+    with pytest.raises(InputError, match="duplicate row ids"):  # pairs of rows cannot be told by them
+        isorep.read(path, key="X_emb")
+
+
+def test_counts_are_refused_as_integers_and_noted_as_whole_numbers(adata, tmp_path):
+    counts = np.random.default_rng(0).poisson(3.0, size=(len(X), 12))
+    path = tmp_path / "counts.h5ad"
+    held = anndata.AnnData(counts, obs=adata.obs, obsm={"X_umap": X[:, :2], "X_pca": X})
+    held.write_h5ad(path)
+    for given, named in ((held, "key='X_pca'"), (path, "counts.h5ad::X_pca")):
+        with pytest.raises(InputError, match=f"as raw counts do: .* or take the embedding {named}"):
+            isorep.deconfound(given, "perturbation", "plate", **QUICK)
+    whole = anndata.AnnData(counts.astype(np.float32), obs=adata.obs)
+    result = isorep.deconfound(whole, "perturbation", "plate", **QUICK)
+    assert any("X holds whole numbers only" in caveat for caveat in result.caveats)
+    whole.X = np.log1p(whole.X)
+    again = isorep.deconfound(whole, "perturbation", "plate", **QUICK)
+    assert not any("whole numbers" in caveat for caveat in again.caveats)
+
+
+def test_a_sparse_matrix_that_is_too_large_names_an_embedding_to_take(adata, tmp_path):
+    from scipy import sparse
+
+    path = tmp_path / "wide.h5ad"
+    wide = sparse.csr_matrix((len(X), 10**6), dtype=np.float32)
+    for obsm, told in (({"X_a": X, "X_b": X}, "or the embedding wide.h5ad::X_a$"), ({}, "or add an embedding")):
+        anndata.AnnData(wide, obs=adata.obs, obsm=obsm).write_h5ad(path)
+        with pytest.raises(InputError, match=told):
+            isorep.deconfound(path, "perturbation", "plate", **QUICK)

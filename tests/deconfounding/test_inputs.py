@@ -107,7 +107,7 @@ RARE = TREATED & (PLATE == "plate 00")
         ((X, np.ones(len(X)), PLATE), {}, "there is nothing to tell apart"),
         ((X, RARE, PLATE), {}, "lie in one value of batch, 'plate 00'"),
         ((X, TREATED, PLATE), {"folds": 11}, "has 10 values and there are 11 folds"),
-        ((X, ONE_EACH, PLATE), {}, "Name it with control="),
+        ((X, ONE_EACH, PLATE), {}, "Name it with --control (control= in Python)"),
         ((X, ONE_EACH, PLATE), {"control": "z"}, "control 'z': label holds 'x', 'y'"),
         ((X, ONE_EACH, PLATE), {"control": ["x", "y"]}, "every value of label is named as a control"),
         ((X, TREATED[1:], PLATE), {}, "one label per row is needed: (300,)"),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import isorep
+from isorep import InputError
 from isorep.deconfounding.maps import AFTER, BEFORE, Needs
 
 from .screens import screen
@@ -43,8 +44,8 @@ def test_every_space_is_measured_with_its_chance(planted):
     result, _, _ = planted
     text = result.measures_table(width=200)
     spaces = result.spaces()
-    assert list(spaces)[-1] == "PCA+ICA, filtered"
-    for title, mixing in spaces.items():
+    assert spaces[-1][0] == "PCA+ICA, filtered"
+    for title, mixing in spaces:
         assert title in text
         assert f"{mixing.replicates.value:.2f} ({mixing.replicates.chance:.2f})" in text
     ica, turned = (result.conditions[name].mixing for name in ("pca_ica", "pca_rand"))
@@ -66,12 +67,16 @@ def test_sparsity_is_shown_with_shares_of_features_only(planted):
         (Needs(16, 16, 7, 75.0), False),
         (Needs(16, 7, 16, 75.0), False),
         (Needs(16, 8, None, 75.0), True),
+        (Needs(16, 7, None, 75.0), False),
     ],
 )
 def test_what_ica_needs_is_met_by_half_of_the_axes(needs, met):
     assert needs.met is met
-    assert ("at least half of the axes" in str(needs)) is met
-    assert ("reproducible" in str(needs)) is (needs.reproducible is not None)
+    tested = needs.reproducible is not None
+    assert ("at least half of the axes" in str(needs)) is (met and tested)
+    assert ("fewer than half of the axes" in str(needs)) is not met
+    assert ("Without refits it is not known" in str(needs)) is (met and not tested)
+    assert ("reproducible" in str(needs)) is tested
 
 
 def test_gaussian_rows_do_not_determine_axes():
@@ -81,3 +86,43 @@ def test_gaussian_rows_do_not_determine_axes():
     result = isorep.deconfound(x, treated, plate, classifiers="logistic", n_components=6, n_restarts=2)
     assert not result.needs.met
     assert "These rows determine fewer than half of the axes" in str(result)
+
+
+def test_one_component_is_and_two_are():
+    assert "1 of 4 components differs from Gaussian, 1 is reproducible" in str(Needs(4, 1, 1, 9.0))
+    assert "2 of 4 components differ from Gaussian, 2 are reproducible" in str(Needs(4, 2, 2, 9.0))
+
+
+def test_maps_are_drawn_before_and_after_by_batch_or_label(planted):
+    from matplotlib.figure import Figure
+
+    result, _, _ = planted
+    drawn = {}
+    for filtered in (False, True):
+        for colour in ("batch", "label"):
+            axes = result.plot_maps(ax=Figure().subplots(), filtered=filtered, colour=colour)
+            points = np.concatenate([each.get_offsets() for each in axes.collections])
+            drawn[filtered, colour] = np.sort(points, axis=0)
+            named = axes.get_legend() is not None
+            assert named is (colour == "label")  # two labels have names, eight plates have a scale
+            assert len(axes.collections) == (2 if colour == "label" else 8)
+    assert np.array_equal(drawn[False, "batch"], drawn[False, "label"])
+    assert not np.allclose(drawn[False, "batch"], drawn[True, "batch"])
+    with pytest.raises(InputError, match="colour is 'plate': choose from batch, label"):
+        result.plot_maps(ax=Figure().subplots(), colour="plate")
+    with pytest.raises(InputError, match="there is no map of the embedding by 'tsne'; there are PCA"):
+        result.plot_maps(ax=Figure().subplots(), method="tsne")
+
+
+def test_the_curve_of_dimensions_is_drawn_where_there_is_one(planted):
+    from matplotlib.figure import Figure
+
+    result, x, plate = planted
+    axes = result.plot_dimensions(ax=Figure().subplots())
+    assert axes.lines[0].get_xdata().tolist() == [point.dimensions for point in result.dimensions.curve]
+    assert axes.lines[1].get_xdata().tolist() == sorted(set(result.dimensions.by_fold))
+    given = isorep.deconfound(
+        x, np.arange(len(x)) % 2 == 0, plate, n_components=4, classifiers="logistic", n_restarts=0
+    )
+    with pytest.raises(InputError, match="not chosen by a score"):
+        given.plot_dimensions(ax=Figure().subplots())

@@ -111,3 +111,11 @@ def test_without_an_effect_a_verdict_is_rare_and_with_a_strong_one_it_is_reached
     x, treated, plate = screen(n_batches=12, wells=60, dimensions=16, effect=1.2)
     noisy = np.column_stack([x, np.random.default_rng(0).normal(0, 0.5, size=(len(x), 100)).astype(np.float32)])
     assert isorep.deconfound(noisy, treated, plate, **quick | {"classifiers": "lightgbm"}).verdict.answer == "helps"
+
+
+def test_intervals_of_two_batches_stay_within_what_scores_can_differ_by():
+    rng = np.random.default_rng(0)
+    wide = compared(np.array([-0.3, 0.4]), 1.0, rng).interval
+    assert (wide.low, wide.high) == (-1.0, 1.0)
+    narrow = compared(np.array([0.1, 0.1001]), 1.0, rng).interval
+    assert -1.0 < narrow.low < 0.1 < narrow.high < 1.0

@@ -138,7 +138,7 @@ def test_every_function_of_rows_takes_annotated_ones(adata):
     mapped = isorep.Rigid().fit(adata, other).transform(adata)
     np.testing.assert_array_equal(mapped, isorep.Rigid().fit(X, other.X).transform(X))
     assert isorep.similarity.cka(adata, other).value == isorep.similarity.cka(X, other.X).value
-    assert as_columns(adata, "latents").notes == (
+    assert as_columns(adata, "latents").reading == (
         "took X of latents",
         "left out of latents: 'obsm/X_pca' (another embedding)",
     )

@@ -38,7 +38,8 @@ def test_strong_sources_come_back_and_gaussian_ones_do_not(mixed):
     assert (mixed.quality[:4] > 0.9).all()
     assert (mixed.quality[4:] < 0.8).all()
     assert mixed.reading == (
-        "4 of 12 components are reproducible in all 8 refits; 8 are near-Gaussian and not reproducible."
+        "4 of 12 components are reproducible in all 8 refits; "
+        "8 are indistinguishable from Gaussian and not reproducible."
     )
 
 
@@ -456,3 +457,14 @@ def test_a_generator_as_seed_is_named_and_not_spelt_out():
     assert result["settings"]["random_state"] == "RandomState"
     found = isorep.stability(x, n_restarts=1, random_state=np.random.RandomState(0))
     assert found.to_dict()["settings"]["random_state"] is None
+
+
+def test_few_rows_per_component_are_noted_and_long_tables_are_cut_in_print():
+    rng = np.random.default_rng(0)
+    few = isorep.stability(rng.laplace(size=(540, 60)), n_restarts=1)
+    assert any("540 rows are 9.0 per component" in note for note in few.caveats)
+    assert "and 10 more components" in str(few)
+    assert len(few.table().splitlines()) == 60 + 2
+    enough = isorep.stability(rng.laplace(size=(540, 50)), n_restarts=1)
+    assert not any("per component:" in note for note in enough.caveats)
+    assert "more components\n" not in enough.table(50) + "\n"

@@ -13,7 +13,7 @@ from isorep.results import Verdict
 from ..deconfounding.screens import screen
 from .pages import HOSTILE, figures, sections, show, written
 
-SECTIONS = ["conditions", "tests", "dimensions", "tasks", "components", "filter", "mixing"]
+SECTIONS = ["conditions", "tests", "batches", "maps", "dimensions", "tasks", "components", "filter", "mixing"]
 
 
 @cache
@@ -25,9 +25,15 @@ def result(batch="batch"):
 
 def test_the_page_shows_the_answer_the_figures_and_the_tables():
     html = written(result())
-    assert sections(html)[:7] == SECTIONS
+    assert sections(html)[: len(SECTIONS)] == SECTIONS
     assert sections(html)[-1] == "citation"
-    assert figures(html) == ["auroc-figure", "components-figure"]
+    assert figures(html) == [
+        "auroc-figure",
+        "batches-figure",
+        *(f"map-{role}-pca-{at}" for role in ("batch", "label") for at in (0, 1)),
+        "dimensions-figure",
+        "components-figure",
+    ]
     for words in ("ICA is not shown", "Concentration", "Mean AUROC of every task", "All components"):
         assert words in html, words
 
@@ -49,8 +55,8 @@ def test_a_transformer_may_have_the_name_of_a_condition_in_words():
     asked = {"conditions": ("base", "pca"), "transformers": {"PCA": PCA(3)}, "classifiers": "logistic", "top": ()}
     label = np.where(treated, np.where(np.arange(len(x)) % 2, "a", "b"), "DMSO")
     html = written(isorep.deconfound(x, label, plate, each=True, folds=2, **asked))
-    assert sections(html)[:5] == ["conditions", "tests", "dimensions", "tasks", "mixing"]
-    assert figures(html) == ["auroc-figure"]
+    assert sections(html)[:6] == ["conditions", "tests", "batches", "dimensions", "tasks", "mixing"]
+    assert figures(html) == ["auroc-figure", "batches-figure", "dimensions-figure"]
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def fit(
     resumes = checkpoint.exists() and whiten != "none"
     began, saved = time.monotonic(), False
     try:
-        rows = read(data, ids=ids)
+        rows = read(data, ids=ids, repeated_ids=obs is None)
         name = rows.name or data
         columns, unread = obs_of_file(data, rows, obs)
         training = {"name": name, "rows": len(rows), "fingerprint": as_source(rows.values).fingerprint()}
@@ -212,7 +212,7 @@ def stability(
         raise InputError(f"--restarts is {restarts} and must be at least 1")
     ica = _estimator(components, contrast, seed, standardise=standardise)
     common.require_outputs([json, html], data, *([] if obs is None else [obs]))
-    rows = read(data, ids=ids, besides=[groups])
+    rows = read(data, ids=ids, besides=[groups], repeated_ids=obs is None)
     columns, unread = obs_of_file(data, rows, obs)
     together = common.row_labels(groups, data)
     with common.progress_bar(quiet) as progress, _noted() as notes, _about(rows):

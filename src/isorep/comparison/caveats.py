@@ -266,11 +266,11 @@ def about_components(sides: Sequence[Side], unmixed: Sequence[UnmixedSide]) -> l
         each = "each of " if len(gaussian) > 1 else ""
         said.append(
             f"{span(fitted.gaussian for _, fitted in gaussian)} of "
-            f"{span(len(fitted.whole.components) for _, fitted in gaussian)} independent components of "
+            f"{span(len(fitted.whole.gaussian) for _, fitted in gaussian)} independent components of "
             f"{each}{named([side for side, _ in gaussian], sides, 'the')} are indistinguishable from Gaussian: their "
             "directions are not determined, which raises the error of the ICA rung"
         )
-    fewer = [(side, fitted) for side, fitted in fits if fitted.lost_in_parts > _LOST * len(fitted.whole.components)]
+    fewer = [(side, fitted) for side, fitted in fits if fitted.lost_in_parts > _LOST * len(fitted.whole.gaussian)]
     if fewer:
         said.append(
             f"{span(part for _, fitted in fewer for part in fitted.gaussian_in_parts)} components of "

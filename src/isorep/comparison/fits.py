@@ -33,6 +33,7 @@ MATCHED_ROWS = 20_000  # pairs that components are matched on
 ICA_CELLS = 2**26  # rows x columns that an ICA fit of the ladder may hold in float64: 512 MiB
 _ICA_TOL = 1e-3  # radians: sampling lets directions stray by far more
 _TELLING = 16  # rows by which runs are told apart
+_WIDE_FIT = 2048  # columns beyond which matrices of a fit alone take a gigabyte
 _SIDE_BY_SIDE = 2**24  # rows x columns of a run up to which fits to all its rows run at once with others
 
 
@@ -129,6 +130,16 @@ class UnmixedSide:
     parts: list[FittedICA]
     rows_used: int
 
+    def without_matrices(self) -> UnmixedSide:
+        """What is told of the fits, without their matrices: in thousands of columns these take gigabytes."""
+        whole, *parts = (replace(each, components=np.zeros((0, 0)), mixing=np.zeros((0, 0))) for each in self.fits)
+        return replace(self, whole=whole, parts=parts)
+
+    @property
+    def fits(self) -> list[FittedICA]:
+        """That of all rows, then those of the parts."""
+        return [self.whole, *self.parts]
+
     @property
     def gaussian(self) -> int:
         """Number of components, fitted to all rows, that are indistinguishable from Gaussian."""
@@ -147,7 +158,7 @@ class UnmixedSide:
     @property
     def converged(self) -> bool:
         """Whether all fits converged."""
-        return self.whole.converged and all(each.converged for each in self.parts)
+        return all(each.converged for each in self.fits)
 
 
 def unmix(
@@ -169,7 +180,12 @@ def unmix(
     jobs += [(run, part) for run in range(len(runs)) for part in range(PARTS)]
     # Large fits fill the memory, so they come first and one by one; the others leave a core idle unless they run side
     # by side.
-    large = [job for job in jobs if job[1] is None and chosen[job[0]].size * runs[job[0]].shape[1] > _SIDE_BY_SIDE]
+    widths = [values.shape[1] for values in runs]
+    large = [
+        (run, part)
+        for run, part in jobs
+        if widths[run] > _WIDE_FIT or (part is None and chosen[run].size * widths[run] > _SIDE_BY_SIDE)
+    ]
 
     def fitted(job: tuple[int, int | None]) -> FittedICA:
         run, part = job

@@ -78,7 +78,8 @@ class PairMoments:
 class Ladder:
     """The rungs of a pair: their maps on all rows and without each fold, and the residuals of every row.
 
-    ``training`` is that of all rows.
+    ``training`` is that of all rows; its ICAs are those that shuffled pairings are scored with. ``unmixed`` says what
+    is known of the fits, without their matrices.
     """
 
     design: Design
@@ -164,7 +165,8 @@ def with_components(ladder: Ladder, seed: int, rng: np.random.Generator, deadlin
             rungs=ladder.residuals.rungs | scored.rungs,
             spread_by_fit=ladder.residuals.spread_by_fit | scored.spread_by_fit,
         ),
-        unmixed=(source, target),
+        training=replace(ladder.training, icas=(source.parts[0], target.parts[1])),
+        unmixed=(source.without_matrices(), target.without_matrices()),
     )
 
 
@@ -174,14 +176,13 @@ def chance(ladder: Ladder, n_null: int, seed: np.random.SeedSequence, deadline: 
         return None
     design, x, y = ladder.design, ladder.design.pair.x, ladder.design.pair.y
     thin, draw = seed.spawn(2)
-    icas = None if ladder.unmixed is None else (ladder.unmixed[0].parts[0], ladder.unmixed[1].parts[1])
     return shuffled_errors(
         x,
         y,
         null_rows(design.shuffles, x.shape[1], y.shape[1], np.random.default_rng(thin)),
         Scoring(design.fold_of, design.scored, design.units),
         ladder.moments.centre,
-        replace(ladder.training, icas=icas),
+        ladder.training,
         list(ladder.fitted),
         n_null,
         draw,

@@ -14,7 +14,7 @@ from ..resampling import Null, Shuffles, null_of
 from ..rows import Deadline, blocks, read_rows
 from ..threads import Crew
 from .fits import TrainingSet, fit
-from .residuals import Centre, Maps, PreparedMaps, identity_norms, norms_of
+from .residuals import Centre, PreparedMaps, identity_norms, norms_of
 
 DRAWS, FEW_DRAWS = 100, 20  # by default, and where so many would take long: then p-values come from a fitted tail
 _MOST_WORK = 3e13  # floating-point operations of all draws beyond which they take long: some ten minutes
@@ -187,18 +187,15 @@ class _Scene:
             x_held, y_held = self._x[counted], self._y[target[counted]]
             size += self._radii[1][target[counted]].sum(), self._radii[0][counted].sum()
             moments = self._shuffled_moments(target[held], target[train], source)
-            maps = self._fitted(moments, inverse)
-            if "identity" in found:
-                found["identity"] += identity_norms(x_held, y_held, self._centre.gap).sum()
-            for name, each in maps.items():
-                forward, reverse = PreparedMaps(each, _here(self._centre)).norms(x_held, y_held)
+            training = replace(self._training, moments=moments, second=(None, None), inverse=inverse, quick=True)
+            for name in self._names:
+                if name == "identity":
+                    found[name] += identity_norms(x_held, y_held, self._centre.gap).sum()
+                    continue
+                maps = fit([name], training)[name]  # one by one: in thousands of columns they take gigabytes
+                forward, reverse = PreparedMaps(maps, _here(self._centre)).norms(x_held, y_held)
                 found[name] += forward.sum(), reverse.sum()
         return {name: total / size for name, total in found.items()}
-
-    def _fitted(self, moments: Moments, inverse: Array | None) -> dict[str, Maps]:
-        wanted = [name for name in self._names if name != "identity"]
-        training = replace(self._training, moments=moments, second=(None, None), inverse=inverse, quick=True)
-        return fit(wanted, training)
 
     def _shuffled_moments(self, held: Array, train: Array, source: _Source) -> Moments:
         """The moments of the training rows: those of the target without the held-out rows, not summed again."""

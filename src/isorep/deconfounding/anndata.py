@@ -33,7 +33,7 @@ def annotate(result: Deconfounding, target: Any, *, key: str, output: str | Path
     if is_annotated(target):
         if output is not None:
             raise InputError("output is for files: write the AnnData object yourself")
-        rows = as_representation(target, "AnnData", result.place)
+        rows = as_representation(target, "AnnData", result.place, repeated_ids=True)
         place = entries_of(target).choose(result.place)
         for path, content in _contents(result, rows, key, place).items():
             group, _, name = path.partition("/")
@@ -78,7 +78,7 @@ def _write(result: Deconfounding, path: Path, output: Path, key: str) -> None:
         from anndata.io import write_elem  # type: ignore[import-untyped]
     except ModuleNotFoundError:
         raise missing_extra("anndata", "bio", "writing into an h5ad file") from None
-    rows = read(path, key=result.place)
+    rows = read(path, key=result.place, repeated_ids=True)
     contents = _contents(result, rows, key, rows.origin.rpartition("::")[2])
     with replacing(output.resolve()) as temporary:
         shutil.copyfile(path, temporary)

@@ -83,7 +83,7 @@ def _found(label: Column, batch: Column | None) -> tuple[str, ...]:
         kinds = {name: "control" for name in label.names if name.lower() in ("false", "0")}
     if len(set(kinds.values())) == 1 and len(kinds) < label.count:
         return tuple(kinds)
-    ask = f"which value of {label.title} is the control? Name it with control="
+    ask = f"which value of {label.title} is the control? Name it with --control (control= in Python)"
     if kinds:
         named = ", ".join(f"{name!r} ({_count(label, name)} rows)" for name in list(kinds)[:_MOST_SHOWN])
         raise InputError(f"{ask}, one or several; of {label.count} values these look like controls: {named}")

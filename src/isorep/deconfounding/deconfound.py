@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import InputError
 from ..ica import ICA, Cards, Whitening
 from ..ica.whitening import columns_left_out, quietly
+from ..results import counted
 from ..rows import Progress, no_progress
 from ..settings import check_choice, check_counts, check_seed, one_name
 from .classifiers import require_classifiers
@@ -343,14 +344,22 @@ def _caveats(
     rotated = " and ".join([", ".join(map(condition_name, white[:-1])), *map(condition_name, white[-1:])])
     said = [
         (lost, f"{len(plan.left_out)} tasks were left out, as no split has both classes in training and test: {lost}"),
-        (plan.skipped, f"{plan.skipped} folds were left out of a task, as a class was missing in training or test"),
+        (
+            plan.skipped,
+            f"{counted(plan.skipped, 'fold was', 'folds were')} left out of a task, as a class was missing in training "
+            "or test",
+        ),
         (one_label, f"every {batch.title} has one value of {label.title} only: effects of the two are confounded"),
         *((True, note) for note in design_notes(inputs, plan.tasks)),
         (
             together,
             f"controls share one value of {getattr(inputs.also, 'title', '')}: they were held out by batch alone",
         ),
-        (2 * sum(back) < len(back), f"only {sum(back)} of {len(back)} components are reproducible in refits"),
+        (
+            2 * sum(back) < len(back),
+            f"{f'only {sum(back)}' if any(back) else 'none'} of {len(back)} components "
+            f"{'is' if sum(back) < 2 else 'are'} reproducible in refits",
+        ),
         (floor, "too few training batches to choose the number of dimensions on: axes above the noise were counted"),
         (blown_up, f"whitening kept {kept} dimensions of {rows} rows: noise is amplified to unit variance"),
         (unequal, "Hoyer sparsity depends on the number of dimensions: compare it only between equal numbers"),

@@ -122,8 +122,11 @@ class Needs:
         return 2 * known >= self.components
 
     def __str__(self) -> str:
-        told = f"{self.non_gaussian} of {counted(self.components, 'component')} differ from Gaussian"
+        verb = "differs" if self.non_gaussian == 1 else "differ"
+        told = f"{self.non_gaussian} of {counted(self.components, 'component')} {verb} from Gaussian"
         if self.reproducible is not None:
-            told += f", {self.reproducible} are reproducible in refits"
-        answer = "at least half" if self.met else "fewer than half"
-        return f"what ICA needs: {told}; {self.rows:.0f} rows per component. These rows determine {answer} of the axes."
+            told += f", {counted(self.reproducible, 'is', 'are')} reproducible in refits"
+        told = f"what ICA needs: {told}; {self.rows:.0f} rows per component."
+        if self.met and self.reproducible is None:
+            return f"{told} Without refits it is not known how many axes these rows determine."
+        return f"{told} These rows determine {'at least' if self.met else 'fewer than'} half of the axes."

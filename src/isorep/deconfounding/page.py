@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from functools import partial
 from typing import Any
@@ -303,12 +302,12 @@ def _mixing(result: Deconfounding) -> Section | None:
     spaces = result.spaces()
     if not spaces:
         return None
-    first = next(iter(spaces.values()))
+    first = spaces[0][1]
     titles = ("replicates", "neighbours", "connected", "variance between batches")
     numbers = ("batch AUROC", "batch AUROC, forest", "mixed", "batch silhouette", "label silhouette")
     columns: Forms = {"condition": str, **dict.fromkeys(titles, SHORT), **dict.fromkeys(numbers, SHORT)}
     rows = []
-    for title, each in spaces.items():
+    for title, each in spaces:
         measures = (each.replicates, each.neighbours, each.connectivity, each.batch_variance)
         values = (each.batch_auroc, each.batch_forest_auroc, each.accepted)
         rows.append((title, *map(_measure, measures), *values, each.batch_silhouette, each.label_silhouette))
@@ -339,9 +338,11 @@ def _batches(result: Deconfounding) -> Section | None:
         labels = tuple(f"{names[place - 1]}: {fixed(value, 3)}" for place, value in known)
         points = tuple((float(place), value) for place, value in known)
         lines.append(Line(condition_name(name), COLOURS[name], points, labels, dotted=True))
-    rows = [(batch, *(means.get((batch, name)) for name in result.conditions)) for batch in names]
-    columns: Forms = {"held-out batch": str, **{each.title: SHORT for each in result.conditions.values()}}
-    table = Table.of("batches", "AUROC on every held-out batch", columns, rows, folded=len(rows) > MOST_OPEN)
+    rows = tuple(
+        (Cell(batch), *(_number(means.get((batch, name)), 3) for name in result.conditions)) for batch in names
+    )
+    columns = (Column("held-out batch", numeric=False), *(Column(each.title) for each in result.conditions.values()))
+    table = Table("batches", "AUROC on every held-out batch", columns, rows, folded=len(rows) > MOST_OPEN)
     if not lines:
         return Section("batches", "Every held-out batch", (table,))
     low = min(0.5, *(value for line in lines for _, value in line.points))
@@ -364,10 +365,10 @@ def _maps(result: Deconfounding) -> Section | None:
     dropped = f"{count(driven)} of {count(len(result.components))} are" if driven else "none is, so all are kept"
     names = {"batch": result.data.batch[0], "label": result.data.label}
     parts: list[Part] = [Prose((MAP.format(many=count(len(maps.rows)), dropped=dropped, **names),))]
-    for what, values in ((names["batch"], maps.batch), (names["label"], maps.label)):
+    for role, values in (("batch", maps.batch), ("label", maps.label)):
         for method in dict.fromkeys(plane.method for plane in maps.planes):
             figures = [
-                _plane(plane, values, f"{what}-{method}-{at}", what)
+                _plane(plane, values, f"map-{role}-{method.lower()}-{at}", names[role])
                 for at, plane in enumerate(plane for plane in maps.planes if plane.method == method)
             ]
             parts.append(Row(tuple(figures)))
@@ -385,7 +386,7 @@ def _plane(plane: Plane, names: tuple[str, ...], key: str, what: str) -> Figure:
         lines.append(Line(name, PALETTE[place], tuple(plane.points[at] for at in mine), labels, dotted=True))
     shown = "" if plane.shown is None else f" The two axes show {percent(plane.shown)} of the variance."
     return Figure(
-        f"map-{re.sub('[^a-z0-9]+', '-', key.lower())}",
+        key,
         f"{plane.method} of the {plane.space}" if plane.space == BEFORE else f"{plane.method} {plane.space}",
         f"Coloured by {what}.{shown}",
         f"{len(names)} rows of {len(common)} values of {what}.",

@@ -60,6 +60,8 @@ def compared(differences: Array, test_over_train: float, rng: np.random.Generato
         interval = Interval(factor * narrow.low, factor * narrow.high, narrow.level)
     elif len(rounded) > 1:
         interval = student(rounded, test_over_train)
+    if interval is not None:  # two scores from 0 to 1 differ by at most 1; few pairs give wider intervals
+        interval = Interval(max(interval.low, -1.0), min(interval.high, 1.0), interval.level)
     better, worse = int((rounded > 0).sum()), int((rounded < 0).sum())
     return Comparison(float(rounded.mean()), interval, p_value, len(rounded), better, worse)
 

@@ -156,6 +156,8 @@ def _with_values(
         wanted = np.zeros_like(values)
         wanted[np.ix_(rows, np.flatnonzero(kept))] = values[np.ix_(rows, np.flatnonzero(kept))]
         refuse_non_finite(wanted, name)  # with the number of the row in the data
+    if place is not None and _are_counts(values[rows][:, kept]):
+        notes.append(f"{place} holds whole numbers only, as raw counts do: normalise and log-transform counts first")
     means = np.nan_to_num(values.mean(axis=0, dtype=np.float64))
     return Inputs(
         values=np.ascontiguousarray(values[rows][:, kept]) if left or not kept.all() else values,
@@ -249,15 +251,15 @@ def _one_class(described: Described, controls: tuple[str, ...]) -> list[str]:
 def _representation(embedding: Any, key: str | None, named: Sequence[str]) -> tuple[Representation, str | None]:
     if isinstance(embedding, str | Path):
         path, named_key = split_key(embedding, key)
-        data = read(path, key=named_key, besides=named)
+        data = read(path, key=named_key, besides=named, repeated_ids=True)
         place = data.origin.rpartition("::")[2] if path.suffix.lower() in _ANNOTATED and "::" in data.origin else None
         return data, None if place is None else place.removeprefix("obsm/")
     if is_annotated(embedding):
         place = entries_of(embedding).choose(key).removeprefix("obsm/")
-        return as_representation(embedding, "AnnData", key), place
+        return as_representation(embedding, "AnnData", key, repeated_ids=True), place
     if hasattr(embedding, "columns") and hasattr(embedding, "select_dtypes"):
         return _frame(embedding, key, named), None
-    return as_representation(embedding, "embedding", key), None
+    return as_representation(embedding, "embedding", key, repeated_ids=True), None
 
 
 def _frame(frame: Any, key: str | None, named: Sequence[str]) -> Representation:
@@ -279,7 +281,8 @@ def _frame(frame: Any, key: str | None, named: Sequence[str]) -> Representation:
     choice.require()
     features = frame.iloc[:, [index for index, name in enumerate(names) if name in choice.columns]].astype(float)
     flags = {name: "true and false to 1 and 0" for name in choice.columns if kinds[name] == FLAG}
-    return replace(as_representation(features, "embedding"), left_out=choice.left_out, converted=flags)
+    data = as_representation(features, "embedding", repeated_ids=True)
+    return replace(data, left_out=choice.left_out, converted=flags | dict(data.converted))
 
 
 def _frame_kind(column: Any) -> str:
@@ -387,6 +390,14 @@ def _row_numbers(values: Array) -> Array:
     for index in np.flatnonzero(candidates):
         candidates[index] = _rise(values[:, [index]])[0]
     return candidates
+
+
+def _are_counts(values: Array) -> bool:
+    """Whether all values are whole, none is negative and some are above 1."""
+    return all(
+        bool((some >= 0).all() and (some == np.rint(some)).all() and (some > 1).any())
+        for some in (values[:_FEW], values)  # a few rows nearly always decide
+    )
 
 
 def _rise(values: Array) -> Array:

@@ -15,11 +15,11 @@ from ..ica import ICA, Cards
 from ..representation import Array
 from ..resampling import Interval, p_text
 from ..results import ResultRecord, Verdict, aligned, counted, told, wrapped
-from ..settings import one_name
+from ..settings import check_choice, one_name
 from .classifiers import concentration
 from .components import Component
 from .dimensions import Dimensions
-from .maps import Maps, Needs
+from .maps import AFTER, BEFORE, Maps, Needs
 from .measures import Measure, Mixing
 from .paired import LEAST_PAIRS, LEVEL, Comparison, least_p
 from .transforms import condition_name
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CHANCE = 0.5  # AUROC of guessing
+MOST_NAMED = 7  # values of a map with a name and a colour of their own
 OPENINGS = {"helps": "ICA helps", "hurts": "ICA hurts", "not shown": "ICA is not shown to help or to hurt"}
 TOO_FEW = "too few batches"
 
@@ -372,7 +373,7 @@ class Deconfounding(ResultRecord):
         if not spaces:
             return ""
         rows = [["condition", *MEASURES]]
-        for title, mixing in spaces.items():
+        for title, mixing in spaces:
             batch = mixing.batch_auroc, mixing.batch_forest_auroc
             cells = [*map(_measure, (mixing.replicates, mixing.neighbours, mixing.connectivity))]
             cells += [
@@ -383,11 +384,11 @@ class Deconfounding(ResultRecord):
             rows.append([title, *cells])
         return aligned(rows, optional=list(MEASURES)[:1:-1], width=width)
 
-    def spaces(self) -> dict[str, Mixing]:
-        """The measures of batches and labels by the title of the space, with that of the filtered components."""
-        every = {condition.title: condition.mixing for condition in self.conditions.values()}
-        every["PCA+ICA, filtered"] = None if self.filtered is None else self.filtered.mixing
-        return {title: mixing for title, mixing in every.items() if mixing is not None}
+    def spaces(self) -> list[tuple[str, Mixing]]:
+        """The measures of batches and labels of every space, with its title; the filtered components come last."""
+        every = [(condition.title, condition.mixing) for condition in self.conditions.values()]
+        every.append(("PCA+ICA, filtered", None if self.filtered is None else self.filtered.mixing))
+        return [(title, mixing) for title, mixing in every if mixing is not None]
 
     def frame_rows(self) -> list[dict[str, Any]]:
         """One row per condition and classifier: means over held-out batches, and their standard errors.
@@ -478,6 +479,67 @@ class Deconfounding(ResultRecord):
         above(ax, handles)
         return ax
 
+    def plot_dimensions(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The score by which the number of dimensions was chosen, and the numbers that folds chose as filled dots."""
+        from ..report.plots import ACCENT, above, canvas
+
+        if self.dimensions is None or not self.dimensions.curve:
+            raise InputError("the number of dimensions was not chosen by a score, so there is no curve to draw")
+        ax = canvas(ax, width, 2.3, "plot_dimensions()")
+        curve = self.dimensions.curve
+        ax.plot([each.dimensions for each in curve], [each.auroc for each in curve], color=ACCENT, lw=1.2, zorder=2)
+        handles = []
+        for chosen, face, name in ((True, ACCENT, "chosen in a fold"), (False, "white", "tried")):
+            some = [each for each in curve if bool(each.chosen) is chosen]
+            points = [each.dimensions for each in some], [each.auroc for each in some]
+            handles += ax.plot(*points, "o", mfc=face, mec=ACCENT, ms=4.5, label=name, zorder=3)
+        ax.set_xscale("log", base=2)
+        ax.set_xticks([each.dimensions for each in curve], [str(each.dimensions) for each in curve])
+        ax.minorticks_off()
+        ax.set_xlabel("dimensions", fontsize="small")
+        ax.set_ylabel("AUROC in training batches", fontsize="small")
+        above(ax, handles)
+        return ax
+
+    def plot_maps(
+        self,
+        ax: Axes | None = None,
+        *,
+        filtered: bool = False,
+        colour: str = "batch",
+        method: str = "PCA",
+        width: str = "single",
+    ) -> Axes:
+        """Rows on a map of the embedding, or with ``filtered`` of what it is without batch-driven components.
+
+        ``colour`` is ``batch`` or ``label``; up to seven values have names. ``method`` is ``PCA``, or ``UMAP`` where
+        umap-learn was installed. At most 600 rows are drawn.
+        """
+        from ..report.plots import canvas, coloured, short_name
+
+        check_choice("colour", colour, ("batch", "label"))
+        space = AFTER if filtered else BEFORE
+        planes = [] if self.maps is None else [each for each in self.maps.planes if each.space == space]
+        plane = next((each for each in planes if each.method == method), None)
+        if self.maps is None or plane is None:
+            known = ", ".join(each.method for each in planes)
+            raise InputError(f"there is no map of the {space} by {method!r}; there are {known or 'none'}")
+        ax = canvas(ax, width, 2.6, "plot_maps()")
+        points, groups = np.array(plane.points), np.array(self.maps.batch if colour == "batch" else self.maps.label)
+        shades = coloured(sorted(set(groups.tolist())))
+        handles = [
+            ax.scatter(points[mine, 0], points[mine, 1], s=6, color=shade, lw=0, label=short_name(name))
+            for name, shade in shades.items()
+            for mine in [groups == name]
+        ]
+        shown = "" if plane.shown is None else f", {100 * plane.shown:.0f}% of variance"
+        ax.set_title(f"{space} ({plane.method}{shown})", fontsize="small", loc="left")
+        ax.set_xticks([])
+        ax.set_yticks([])
+        if len(shades) <= MOST_NAMED:
+            ax.legend(handles=handles, frameon=False, fontsize="x-small", markerscale=2, loc="best")
+        return ax
+
     def tests_table(self) -> str:
         """The paired tests as text."""
         rows = [["paired difference\nin AUROC", "mean", "95% interval", "better\nin", "p", "p,\ncorrected"]]
@@ -507,7 +569,7 @@ class Deconfounding(ResultRecord):
         if self.filtered is not None:
             without, every = self.filtered, self.components
             back = (
-                f"; {sum(bool(each.recurs) for each in every)} are reproducible in refits"
+                f"; {counted(sum(bool(each.recurs) for each in every), 'is', 'are')} reproducible in refits"
                 if every[0].recurs is not None
                 else ""
             )

@@ -104,7 +104,7 @@ def stability(
         raise InputError("stability compares whitened components, and ICA(whiten=None) has none")
     if is_annotated(X):
         obs = X.obs if obs is None else obs
-        X = as_representation(X, "AnnData")
+        X = as_representation(X, "AnnData", repeated_ids=True)
     data = open_rows(reference, X, reset=True)
     columns = getattr(reference, "feature_names_in_", None)
     if is_dask(data) or isinstance(data, ChunkedRows):
@@ -293,7 +293,7 @@ class Stability(ResultRecord):
         are = "is" if back == 1 else "are"
         said = [f"{who} components {are} reproducible in {whole} refit{'s' if refits > 1 else ''}"]
         if lost:
-            said.append(f"{lost} {'is' if lost == 1 else 'are'} near-Gaussian and not reproducible")
+            said.append(f"{lost} {'is' if lost == 1 else 'are'} indistinguishable from Gaussian and not reproducible")
         if others:
             said.append(f"{others} {'is' if others == 1 else 'are'} not reproducible although non-Gaussian")
         return "; ".join(said) + "."
@@ -313,6 +313,11 @@ class Stability(ResultRecord):
         said = [
             (left_out, left_out or ""),
             (not resampled, "only the starts differed: this tests the search, not sampling of rows"),
+            (
+                self.rows < ROWS_PER_COMPONENT * k,
+                f"{self.rows} rows are {self.rows / k:.1f} per component: with fewer than {ROWS_PER_COMPONENT} even "
+                "noise looks non-Gaussian in some direction, and refits differ; keep fewer components",
+            ),
             (drew_less, f"each refit used {self.rows_used} of {self.rows} rows: with all rows directions vary less"),
             (not self.ica.converged_, "the fit to all rows stopped before the contrast had converged: raise max_iter"),
             (unfinished, f"{unfinished} of {refits} refits stopped before the contrast had converged"),
@@ -327,14 +332,15 @@ class Stability(ResultRecord):
         ]
         return (*self.notes, *(sentence for applies, sentence in said if applies))
 
-    def table(self) -> str:
-        """One line per component."""
+    def table(self, most: int | None = None) -> str:
+        """One line per component, of the first ``most`` ones; default: all."""
         rows = [("component", *(title.replace(" ", "\n") for title in self.columns), "")]
-        for name, remark in zip(self.ica.get_feature_names_out(), remarks(self.ica), strict=True):
+        for name, remark in list(zip(self.ica.get_feature_names_out(), remarks(self.ica), strict=True))[:most]:
             index = len(rows) - 1
             numbers = (f"{values[index]:.{digits}f}".replace("nan", "-") for values, digits in self.columns.values())
             rows.append((str(name), *numbers, remark))
-        return aligned(rows, left=(0, len(rows[0]) - 1))
+        left = len(self.quality) - len(rows) + 1
+        return aligned(rows, left=(0, len(rows[0]) - 1)) + (f"\nand {left} more components" if left else "")
 
     def frame_rows(self) -> list[dict[str, Any]]:
         """One row per component: the numbers of :meth:`table`, and whether it is near-Gaussian and comes back."""
@@ -388,10 +394,15 @@ class Stability(ResultRecord):
     def __str__(self) -> str:
         cards = () if self.cards is None else (self.cards.text(),)
         return told(
-            self.reading, self.table(), *cards, notes=(*self.caveats, *(self.cards.notes if self.cards else ()))
+            self.reading,
+            self.table(MOST_SHOWN),
+            *cards,
+            notes=(*self.caveats, *(self.cards.notes if self.cards else ())),
         )
 
 
+ROWS_PER_COMPONENT = 10  # below it directions of a sample follow its noise
+MOST_SHOWN = 50  # components in print; frame, JSON and page hold all
 MOST_CELLS = 2**26  # drawn for one refit
 MOST_CLUSTERED = 4096  # components of all fits together: clustering takes the square of it in memory
 

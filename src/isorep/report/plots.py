@@ -324,6 +324,14 @@ def columns(
     return ax
 
 
+def coloured(names: Sequence[str]) -> dict[str, Any]:
+    """A colour for each name: as many as there are classes of colours have one of their own, more lie on a scale."""
+    if len(names) <= len(SHADES):
+        return dict(zip(names, SHADES.values(), strict=False))
+    scale = import_extra("matplotlib", "plot", "a map").colormaps["viridis"]
+    return {name: scale(place / (len(names) - 1)) for place, name in enumerate(names)}
+
+
 def short_name(name: str, most: int = 26) -> str:
     """A name that leaves room for the axes: its end, where file names differ, with dollars that start no formula."""
     cut = name if len(name) <= most else "…" + name[1 - most :]

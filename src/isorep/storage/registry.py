@@ -14,7 +14,7 @@ import numpy as np
 from ..annotated import is_annotated
 from ..chunked import ChunkedRows
 from ..errors import InputError, MissingFileError
-from ..representation import Array, Matrix, Representation, as_representation
+from ..representation import Array, Matrix, Representation, as_representation, numbered_ids
 from .lazy import release
 from .remote import as_path, is_url
 
@@ -134,6 +134,7 @@ def read(
     name: str | None = None,
     besides: Collection[str | None] = (),
     in_chunks: bool = False,
+    repeated_ids: bool = False,
 ) -> Representation:
     """Read a representation from a file; values are memory-mapped where possible.
 
@@ -161,6 +162,9 @@ def read(
     in_chunks : bool
         Process the rows in the workers of the current Dask cluster: only headers and ids are read here. The workers
         must have access to the same paths. Not for text or files compressed as a whole. Default: no.
+    repeated_ids : bool
+        Accept row ids that occur several times, as obs_names may: a number is added to all but the first. Default:
+        they are an error, since rows cannot be paired by them.
 
     Returns
     -------
@@ -179,25 +183,34 @@ def read(
     Representation('run.npz', 3 rows x 3 columns, float64, with ids)
     """
     if is_annotated(path):
-        return _read_object(path, key, ids, name)
+        return _read_object(path, key, ids, name, repeated_ids)
     path, key = split_key(path, key)
     module = import_module(".parts", __package__) if in_chunks else reader(path)
     used = {each.rpartition("::")[2] for each in besides if each is not None}
     contents = _named(guarded(path, module.load, path, key, ids, used), key)
     left_out = {each: reason for each, reason in contents.left_out.items() if each not in used}
     origin = f"{path}::{contents.part}" if contents.part else str(path)
-    described = (name or path.name, left_out, dict(contents.converted), origin, contents.taken, contents.columns)
-    return guarded(path, Representation, contents.values, contents.ids, *described)
+    row_ids = contents.ids
+    numbered: dict[str, str] = {}
+    if repeated_ids and row_ids is not None:
+        row_ids, numbered = numbered_ids(np.asarray(row_ids))
+    converted = dict(contents.converted) | numbered
+    described = (name or path.name, left_out, converted, origin, contents.taken, contents.columns)
+    return guarded(path, Representation, contents.values, row_ids, *described)
 
 
-def _read_object(data: Any, key: str | None, ids: str | None, name: str | None) -> Representation:
+def _read_object(data: Any, key: str | None, ids: str | None, name: str | None, repeated_ids: bool) -> Representation:
     """The matrix of an AnnData object in memory."""
-    representation = as_representation(data, name or "AnnData", key)
     if ids is None:
-        return representation
+        return as_representation(data, name or "AnnData", key, repeated_ids=repeated_ids)
     if ids not in data.obs.columns:
         raise InputError(f"there is no column {ids!r} in obs; there are {', '.join(map(str, data.obs.columns[:12]))}")
-    return replace(representation, ids=np.asarray(data.obs[ids]))
+    representation = as_representation(data, name or "AnnData", key, repeated_ids=True)
+    row_ids = np.asarray(data.obs[ids])
+    numbered: dict[str, str] = {}
+    if repeated_ids:
+        row_ids, numbered = numbered_ids(row_ids)
+    return replace(representation, ids=row_ids, converted=numbered)
 
 
 def column(path: str | Path, name: str, *, missing: bool = False) -> Array:

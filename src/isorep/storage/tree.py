@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..annotated import Entries, own_entries, require_small
+from ..annotated import Entries, own_entries, refuse_counts, require_small
 from ..errors import InputError
 from ..representation import Array
 from .lazy import LazyMatrix, StoredMatrix, require_small_pieces
@@ -40,11 +40,12 @@ def load(tree: Tree, key: str | None, ids: str | None) -> Contents:
     if tree.shape(path) is not None:
         values: Any = tree.matrix(path)
     elif kind.startswith(("csr", "csc")):
-        values = _dense(tree, path, by_rows=kind.startswith("csr"))
+        values = _dense(tree, path, entries.named(tree.path.name), by_rows=kind.startswith("csr"))
     elif kind == "dataframe":
         values, columns = _frame(tree, path)
     else:
         raise InputError(f"{path} is not an array ({kind or 'no encoding'}): choose another matrix; {entries}")
+    refuse_counts(values.dtype, path, entries.named(tree.path.name))
     row_ids = _index(tree) if ids is None else column(tree, ids)
     if len(row_ids) != values.shape[0]:
         raise InputError(f"{path} has {values.shape[0]} rows and obs has {len(row_ids)}")
@@ -63,14 +64,14 @@ def entries_of(tree: Tree) -> Entries:
     return Entries(x, obsm, tuple(tree.names("layers")), "X" in tree.names("raw"), own_entries(obsm, uns))
 
 
-def _dense(tree: Tree, path: str, *, by_rows: bool) -> Array:
+def _dense(tree: Tree, path: str, instead: str, *, by_rows: bool) -> Array:
     """A compressed sparse matrix as a dense array; what it declares is checked before it is unpacked."""
     attributes = tree.attributes(path)
     shape = tuple(attributes.get("shape", attributes.get("h5sparse_shape", ())))
     if len(shape) != 2 or not all(isinstance(size, int) and 0 < size < 2**31 for size in shape):
         raise InputError(f"{path} is sparse and declares the shape {shape}")
     stored = tree.dtype(f"{path}/data")
-    require_small(shape, stored.itemsize, path)
+    require_small(shape, stored.itemsize, path, instead)
     ends, places = tree.vector(f"{path}/indptr"), tree.vector(f"{path}/indices")
     values = tree.vector(f"{path}/data")
     lines, width = shape if by_rows else shape[::-1]
