@@ -67,3 +67,27 @@ def test_the_data_folder_comes_from_the_call_then_from_the_environment(tmp_path,
         data_folder()
     monkeypatch.delenv("ISOREP_DATA")
     assert data_folder() is None
+
+
+def test_batches_may_move_all_factors_or_change_shapes_alone():
+    usual = simulate_batches(batches=6, rows=2000)
+    same = simulate_batches(batches=6, rows=2000, batch_effect="technical")
+    np.testing.assert_array_equal(usual.values, same.values)
+
+    def means(screen, columns):
+        return np.array(
+            [screen.factors[(screen.batch == code) & ~screen.perturbed][:, columns].mean(0) for code in range(6)]
+        )
+
+    biology, technical = slice(0, usual.biological), slice(usual.biological, None)
+    assert np.ptp(means(usual, biology), axis=0).max() < 0.3
+    assert np.ptp(means(usual, technical), axis=0).min() > 0.5
+    assert np.ptp(means(simulate_batches(batches=6, rows=2000, batch_effect="all"), biology), axis=0).min() > 0.5
+    shape = simulate_batches(batches=6, rows=2000, batch_effect="shape", batch_shift=1.0)
+    assert np.ptp(means(shape, slice(None)), axis=0).max() < 0.3
+    for code in range(6):
+        held = shape.factors[shape.batch == code][:, technical]
+        assert np.allclose(held.std(0), np.sqrt(2), atol=0.15)
+        assert all(len(np.unique(np.round(column, 9))) == 2 for column in held.T)
+    with pytest.raises(isorep.InputError, match="batch_effect"):
+        simulate_batches(batch_effect="none")

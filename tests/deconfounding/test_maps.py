@@ -126,3 +126,12 @@ def test_the_curve_of_dimensions_is_drawn_where_there_is_one(planted):
     )
     with pytest.raises(InputError, match="not chosen by a score"):
         given.plot_dimensions(ax=Figure().subplots())
+
+
+def test_measures_of_labels_and_batches_may_be_left_out():
+    x, treated, plate = screen(n_batches=6, wells=40, dimensions=16)
+    asked = {"classifiers": "logistic", "n_restarts": 0, "conditions": ("base", "pca_ica")}
+    result = isorep.deconfound(x, treated, plate, mixing=False, **asked)
+    assert result.spaces() == []
+    assert result.measures_table() == ""
+    assert not any("mixing was not measured" in caveat for caveat in result.caveats)

@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from isorep.reproduction import experiment_named, reproduce
-from isorep.reproduction.deconfounding import AUROC, CONDITIONS, SCALES, SPARSITY, _alignment, _single_rows
+from isorep.reproduction.deconfounding import (
+    AUROC,
+    CONCENTRATION,
+    CONDITIONS,
+    KINDS,
+    SCALES,
+    SPARSITY,
+    _alignment,
+    _single_rows,
+)
 
 from ..data import rotation
 from ..datasets.making import write_bbbc021, write_rxrx3
@@ -29,13 +38,20 @@ def test_the_published_numbers_are_those_of_the_paper():
 
 def test_a_smoke_run_has_all_parts_beside_the_published_table(smoke):
     assert list(smoke.outcomes) == [
-        "simulated-independent-00",
-        "simulated-gaussian-00",
+        *(f"simulated-{kind}-00" for kind in KINDS),
+        "simulated-independent-00-train_on_one",
         "bbbc021-week-standardised-tenth-all",
         "rxrx3-SRC",
+        "rxrx3-SRC-train_on_one",
     ]
     assert smoke.skipped == ()
-    auroc, hoyer, concentration = smoke.summary.tables
+    auroc, hoyer, concentration, on_one, _, corrections = smoke.summary.tables
+    assert [len(row.values) for row in on_one.rows if row.values] == [4, 4, 4]  # the mean, the gene, the screen
+    assert on_one.rows[0].published == auroc.rows[0].published
+    assert corrections.columns[4:] == ("z-score", "sphering", "TVN")
+    assert len(corrections.rows) == len(KINDS)
+    assert [row.published for row in concentration.rows[:3]] == list(CONCENTRATION)
+    assert [bool(row.values) for row in concentration.rows[:3]] == [True, False, False]  # only one share is known
     rows = {row.name: row for row in auroc.rows}
     assert rows["RxRx3-core, SRC"].published == AUROC["SRC"]
     assert len(rows["RxRx3-core, SRC"].values) == 4
@@ -43,7 +59,6 @@ def test_a_smoke_run_has_all_parts_beside_the_published_table(smoke):
     for table in (auroc, hoyer):
         for row in table.rows:
             assert all(value is None or 0 <= value <= 1 for value in row.values)
-    assert concentration.rows[0].published == (0.163, 0.332, 0.386, 0.287)
     assert [chart.name for chart in smoke.summary.charts] == ["simulated", "bbbc021", "rxrx3"]
     assert 0.75 < smoke.outcomes["simulated-independent-00"]["ceiling"] < 0.97
     # The perturbation shifts one feature by two standard deviations, so no condition may miss it.
@@ -59,14 +74,14 @@ def test_parts_without_files_are_named(tmp_path, monkeypatch):
     monkeypatch.delenv("ISOREP_DATA", raising=False)
     experiment = experiment_named("deconfounding")
     plan = experiment.plan(SCALES["laptop"], None)
-    assert len(plan.units) == 2 * SCALES["laptop"].screens
+    assert len(plan.units) == (len(KINDS) + 1) * SCALES["laptop"].screens
     assert [words.partition(" was left out: name a folder with --data")[0] for words in plan.skipped] == [
         "BBBC021",
         "RxRx3-core",
     ]
     assert all("does not hold its files" in words for words in experiment.plan(SCALES["laptop"], tmp_path).skipped)
     plan = experiment.plan(SCALES["paper"], write_bbbc021(tmp_path))
-    assert len(plan.units) == 2 * SCALES["paper"].screens + 16
+    assert len(plan.units) == (len(KINDS) + 1) * SCALES["paper"].screens + 16
     assert len(plan.files) == 3
 
 
@@ -74,7 +89,7 @@ WEEKS = "bbbc021-week-standardised-tenth-all"
 
 
 def _conditions(auroc, hoyer=(0.1, 0.2, 0.3, 0.1), share=(0.1, 0.2, 0.3, 0.1)):
-    measures = {"auroc": auroc, "hoyer": hoyer, "share@0.25": share}
+    measures = {"auroc": auroc, "hoyer": hoyer} | {f"share@{top}": share for top in SCALES["laptop"].top}
     return {
         name: {measure: {"value": values[place], "error": None} for measure, values in measures.items()}
         for place, name in enumerate(CONDITIONS)

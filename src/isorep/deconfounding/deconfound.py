@@ -61,6 +61,7 @@ def deconfound(
     batch_limit: float = 0.1,
     n_restarts: int = 5,
     n_examples: int = 5,
+    mixing: bool = True,
     random_state: int = 0,
     keep_metadata: bool = False,
     label_key: Any = None,
@@ -139,6 +140,8 @@ def deconfound(
         Number of refits for the recurrence of components; 0 for none.
     n_examples : int
         Number of rows listed at each end of a component.
+    mixing : bool
+        Measure labels across batches and how batches mix, which takes longer than small classifiers.
     random_state : int
         Seed of folds, rotations, classifiers and samples.
     keep_metadata : bool
@@ -220,6 +223,7 @@ def deconfound(
         batch_limit=float(batch_limit),
         n_restarts=n_restarts,
         n_examples=n_examples,
+        mixing=mixing,
         random_state=int(random_state),
     )
     plan = Plan.make(inputs, tasks, asked)
@@ -367,7 +371,7 @@ def _caveats(
             several and mixings,
             f"{rotated} are rotations: of the measures of batches and labels only the forest differs",
         ),
-        (not mixings, "batch mixing was not measured: it needs two batches of at least 10 rows"),
+        (asked.mixing and not mixings, "batch mixing was not measured: it needs two batches of at least 10 rows"),
         (evaluation.nothing_left, f"in {evaluation.nothing_left} folds all components were batch-driven: one was kept"),
         (
             asked.unit == "fold" and asked.n_seeds > 1,

@@ -122,7 +122,7 @@ def evaluate(inputs: Inputs, plan: Plan, asked: Request, tell: Progress) -> Eval
             spaces[FILTERED] = sources, _not_driven(sources, inputs, split, asked, result)
         with result.timed("classifiers"):
             result.scores += _classified(spaces, seed, split, tasks, inputs.batch, asked)
-        if step == 0:
+        if step == 0 and asked.mixing:
             with result.timed("mixing"):
                 result.mixings = _mixings(spaces, inputs, plan, asked.random_state)
         tell("classifiers", step + 1, total)

@@ -89,6 +89,7 @@ class Request:
     batch_limit: float
     n_restarts: int
     n_examples: int
+    mixing: bool
     random_state: int
 
 

@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 
 from ..resampling import Interval, Value
-from .deconfounding import AUROC, CONCENTRATION, CONDITIONS, GENES, SPARSITY, Preset
+from .deconfounding import AUROC, CONCENTRATION, CONDITIONS, CORRECTIONS, GENES, SPARSITY, Preset
 from .experiment import Chart, Claim, Line, Mark, Outcome, Summary, Table
 from .outcomes import cloud, mark, mean_of, over_cases, summary, table
 
 KINDS = {"independent": "independent factors", "gaussian": "Gaussian factors"}
+EFFECTS = KINDS | {"moved": "batches move all factors", "shape": "batches change shapes"}
+"""All kinds of simulated screens; the first two have the published measures, all have corrections by controls."""
+ALONE = "-train_on_one"
 PRIMARY = ("week", "standardised", "tenth")
 """How BBBC021 is split and reduced where it is judged."""
 RIVALS = ("base", "pca_rand")
@@ -33,12 +36,13 @@ class Parts:
     """Outcomes by part: simulated screens by kind, genes of RxRx3-core, wells and mechanisms of BBBC021."""
 
     def __init__(self, preset: Preset, outcomes: Mapping[str, Outcome]) -> None:
+        self.shares = preset.top
         self.share = 0.25 if 0.25 in preset.top else preset.top[0]
-        self.screens = {
-            kind: [each for key, each in outcomes.items() if key.startswith(f"simulated-{kind}-")] for kind in KINDS
-        }
-        genes = {gene: outcomes.get(f"rxrx3-{gene}") for gene in GENES}
-        self.genes = {gene: each for gene, each in genes.items() if each is not None and not each.get("absent")}
+        folds = {key: each for key, each in outcomes.items() if not key.endswith(ALONE)}
+        alone = {key.removesuffix(ALONE): each for key, each in outcomes.items() if key.endswith(ALONE)}
+        self.screens = {kind: _screens(folds, kind) for kind in EFFECTS}
+        self.genes, self.alone_genes = _genes(folds), _genes(alone)
+        self.alone_screens = _screens(alone, "independent")
         wells = {case[:3]: outcomes.get(f"bbbc021-{'-'.join(case)}") for case in preset.wells if case[3] == "all"}
         self.wells = {case: outcome for case, outcome in wells.items() if outcome is not None}
         self.mechanisms: dict[str, Any] = outcomes.get(f"bbbc021-{'-'.join(PRIMARY)}-each", {}).get("tasks", {})
@@ -46,6 +50,15 @@ class Parts:
     def ceiling(self, kind: str) -> float:
         """The best AUROC that is possible, on average over screens."""
         return float(np.mean([screen["ceiling"] for screen in self.screens[kind]]))
+
+
+def _screens(outcomes: Mapping[str, Outcome], kind: str) -> list[Outcome]:
+    return [each for key, each in outcomes.items() if key.startswith(f"simulated-{kind}-")]
+
+
+def _genes(outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
+    found = {gene: outcomes.get(f"rxrx3-{gene}") for gene in GENES}
+    return {gene: each for gene, each in found.items() if each is not None and not each.get("absent")}
 
 
 def by_condition(conditions: Mapping[str, Any], measure: str) -> list[Value]:
@@ -71,6 +84,11 @@ def claims_of(parts: Parts) -> list[Claim]:
         "RxRx3-core, new plates": list(parts.genes.values()),
         "simulated screens, independent factors": parts.screens["independent"],
     }
+    if not any(judged.values()):
+        judged = {
+            "RxRx3-core, one training plate": list(parts.alone_genes.values()),
+            "simulated screens, one training batch": parts.alone_screens,
+        }
     better = {words: {name: gain_over(each, name) for name in RIVALS} for words, each in judged.items() if each}
     if PRIMARY in parts.wells:
         tests = {test["against"]: test for test in parts.wells[PRIMARY]["tests"]}
@@ -115,36 +133,93 @@ def _tested(test: Mapping[str, Any] | None) -> Value:
 
 
 def tables(parts: Parts) -> tuple[Table, ...]:
-    """AUROC, sparsity and concentration of all parts, the genes of RxRx3-core with the published values."""
-    title = f"Concentration: share of the signal that the rest lacks, top {parts.share:.0%} of the features"
+    """AUROC and sparsity of all parts, concentration, one training batch, and corrections by controls."""
     hoyer = ("hoyer", "Hoyer sparsity of the splits ± s.e.", "1: a single feature", "Table 3")
     return (
         _table(parts, "auroc", ("auroc", "AUROC on held-out batches ± s.e.", HIGHER, "Table 3"), AUROC),
         _table(parts, "hoyer", hoyer, SPARSITY),
-        _table(parts, f"share@{parts.share}", ("concentration", title, HIGHER, "Table 4"), {}),
+        _concentration(parts),
+        _alone(parts, "auroc", "AUROC on all other batches, trained on one, ± s.e.", HIGHER, AUROC),
+        _alone(parts, "hoyer", "Hoyer sparsity of the splits, trained on one batch, ± s.e.", hoyer[2], SPARSITY),
+        _corrections(parts),
     )
 
 
 def _table(
     parts: Parts, measure: str, words: tuple[str, str, str, str], genes: Mapping[str, tuple[float, ...]]
 ) -> Table:
-    published = {f"RxRx3-core, {gene}": values for gene, values in genes.items()}
-    published[GENES_MEAN] = tuple(float(np.mean(each)) for each in zip(*genes.values(), strict=True)) or CONCENTRATION
-    rows = {GENES_MEAN: means_of(parts.genes.values(), measure)}
-    for gene in genes:
-        outcome = parts.genes.get(gene)
-        rows[f"RxRx3-core, {gene}"] = by_condition(outcome["conditions"], measure) if outcome else []
-    for kind, screens in parts.screens.items():
-        if screens:
+    rows = _gene_rows(parts.genes, measure)
+    for kind in KINDS:
+        if parts.screens[kind]:
             ceiling = f", at best {parts.ceiling(kind):.3f}" if measure == "auroc" else ""
-            rows[f"simulated, {KINDS[kind]}{ceiling}"] = means_of(screens, measure)
-    for (batch, features, wanted), outcome in parts.wells.items():
-        dimensions = f"{'all ' if wanted == 'all' else ''}{outcome['dimensions']['pca_ica']} dimensions"
-        rows[f"BBBC021, new {batch}s, {features}, {dimensions}"] = by_condition(outcome["conditions"], measure)
+            rows[f"simulated, {KINDS[kind]}{ceiling}"] = means_of(parts.screens[kind], measure)
+    for case, outcome in parts.wells.items():
+        rows[_well(case, outcome)] = by_condition(outcome["conditions"], measure)
     for mechanism, conditions in parts.mechanisms.items():
         rows[f"BBBC021 by week, {mechanism}"] = by_condition(conditions, measure)
     name, title, direction, source = words
-    return table(name, title, direction, rows, tuple(CONDITIONS.values()), published, source)
+    return table(name, title, direction, rows, tuple(CONDITIONS.values()), _published(genes), source)
+
+
+def _concentration(parts: Parts) -> Table:
+    """Table 7: the share of its first column is known, that of the others is not, so no row of ours stands beside."""
+    rows: dict[str, list[Value]] = {}
+    for share in parts.shares:
+        measure, top = f"share@{share}", f"top {100 * share:g}%"
+        rows[f"{GENES_MEAN}, {top}"] = means_of(parts.genes.values(), measure)
+        for kind in KINDS:
+            if parts.screens[kind]:
+                rows[f"simulated, {KINDS[kind]}, {top}"] = means_of(parts.screens[kind], measure)
+        for case, outcome in parts.wells.items():
+            rows[f"{_well(case, outcome)}, {top}"] = by_condition(outcome["conditions"], measure)
+    first, *others = CONCENTRATION
+    published: dict[str, tuple[float | None, ...]] = {f"{GENES_MEAN}, top 25%": first}
+    published |= {f"{GENES_MEAN}, column {at} of Table 7": values for at, values in enumerate(others, start=2)}
+    rows = {name: [] for name in published} | rows
+    title = "Concentration: share of the signal that the rest lacks, by the share of top features"
+    return table("concentration", title, HIGHER, rows, tuple(CONDITIONS.values()), published, "Tables 4 and 7")
+
+
+def _alone(parts: Parts, measure: str, title: str, direction: str, genes: Mapping[str, tuple[float, ...]]) -> Table:
+    """Appendix A.7.4: the published values are those of Table 3, whose augmented version has no numbers in our copy."""
+    rows = _gene_rows(parts.alone_genes, measure) if parts.alone_genes or parts.alone_screens else {}
+    if parts.alone_screens:
+        rows["simulated, independent factors"] = means_of(parts.alone_screens, measure)
+    name, source = f"{measure}-train-on-one", "Table 3; protocol of appendix A.7.4"
+    return table(name, title, direction, rows, tuple(CONDITIONS.values()), _published(genes), source)
+
+
+def _corrections(parts: Parts) -> Table:
+    """ICA and corrections by controls in simulated screens of all kinds."""
+    names = CONDITIONS | CORRECTIONS
+    rows = {}
+    for kind, screens in parts.screens.items():
+        if screens and all(screen.get("corrections") for screen in screens):
+            both = [screen["conditions"] | screen["corrections"] for screen in screens]
+            rows[f"simulated, {EFFECTS[kind]}, at best {parts.ceiling(kind):.3f}"] = [
+                mean_of(each[name]["auroc"]["value"] for each in both) for name in names
+            ]
+    title = "AUROC on held-out batches ± s.e. with ICA and with corrections by controls"
+    return table("corrections", title, HIGHER, rows, tuple(names.values()))
+
+
+def _gene_rows(found: Mapping[str, Outcome], measure: str) -> dict[str, list[Value]]:
+    """The mean of the genes, then each; without values where a gene was not run."""
+    rows = {GENES_MEAN: means_of(found.values(), measure)}
+    for gene in GENES:
+        rows[f"RxRx3-core, {gene}"] = by_condition(found[gene]["conditions"], measure) if gene in found else []
+    return rows
+
+
+def _published(genes: Mapping[str, tuple[float, ...]]) -> dict[str, tuple[float | None, ...]]:
+    published: dict[str, tuple[float | None, ...]] = {f"RxRx3-core, {gene}": values for gene, values in genes.items()}
+    return published | {GENES_MEAN: tuple(float(np.mean(each)) for each in zip(*genes.values(), strict=True))}
+
+
+def _well(case: tuple[str, str, str], outcome: Outcome) -> str:
+    batch, features, wanted = case
+    dimensions = f"{'all ' if wanted == 'all' else ''}{outcome['dimensions']['pca_ica']} dimensions"
+    return f"BBBC021, new {batch}s, {features}, {dimensions}"
 
 
 def charts(parts: Parts) -> tuple[Chart, ...]:
@@ -188,8 +263,9 @@ def charts(parts: Parts) -> tuple[Chart, ...]:
 
 
 def _screen_marks(parts: Parts) -> Iterable[Mark]:
-    for kind, screens in parts.screens.items():
-        for place, (name, value) in enumerate(zip(CONDITIONS.values(), means_of(screens, "auroc"), strict=False)):
+    for kind in KINDS:
+        values = means_of(parts.screens[kind], "auroc")
+        for place, (name, value) in enumerate(zip(CONDITIONS.values(), values, strict=False)):
             yield from mark(f"{name}, {KINDS[kind].split()[0]}", value, place, parts.ceiling(kind))
 
 
