@@ -266,4 +266,4 @@ def test_parts_of_one_file_are_told_apart_by_their_names(tmp_path):
     rows = np.random.default_rng(0).normal(size=(40, 3))
     anndata.AnnData(rows, obsm={"X_pca": rows, "X_other": 2 * rows}).write_h5ad(tmp_path / "cells.h5ad")
     result = isorep.compare(*(f"{tmp_path}/cells.h5ad::{name}" for name in ("X_pca", "X_other")), n_null=0)
-    assert (result.source.name, result.target.name) == ("cells.h5ad::X_pca", "cells.h5ad::X_other")
+    assert (result.source.name, result.target.name) == ("cells.h5ad::obsm/X_pca", "cells.h5ad::obsm/X_other")

@@ -137,7 +137,8 @@ def bilipschitz(
 
 def _columns(latents: Any, d: int) -> list[str]:
     """The names that a data frame gives its columns, where they are texts; z0, z1 and so on otherwise."""
-    columns = list(getattr(latents, "columns", ()))
+    given = getattr(latents, "columns", None)
+    columns = [] if given is None else list(given)
     texts = len(columns) == d and all(isinstance(name, str) for name in columns)
     return columns if texts else [f"z{index}" for index in range(d)]
 

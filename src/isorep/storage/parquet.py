@@ -370,6 +370,10 @@ def _list_blocks(
         yield flat.reshape(len(cells), width)
 
 
+def _is_array(part: Any) -> bool:
+    return isinstance(part, np.ndarray)
+
+
 def _labels(path: Path, name: str, missing: bool = False) -> Array:
     """A column of ids or groups as numpy integers or text; repeated text is held once."""
     from pyarrow import types
@@ -383,18 +387,14 @@ def _labels(path: Path, name: str, missing: bool = False) -> Array:
             raise InputError(f"column {name!r} has {cells.null_count} missing entries from row {rows} on")
         rows += len(cells)
         require_plausible(16 * rows, stored, f"column {name!r}")
-        if cells.null_count or (parts and not isinstance(parts[0], np.ndarray)):
-            if types.is_dictionary(cells.type):
-                cells = cells.cast(cells.type.value_type)
+        if types.is_dictionary(cells.type):
+            words = cells.dictionary.to_pylist()
+            parts.append(["" if code is None else words[code] for code in cells.indices.to_pylist()])
+        elif types.is_integer(cells.type) and not cells.null_count and all(map(_is_array, parts)):
+            parts.append(cells.to_numpy(zero_copy_only=False))
+        else:
             parts = [list(part) for part in parts]
             parts.append(["" if cell is None else cell for cell in cells.to_pylist()])
-        elif types.is_integer(cells.type):
-            parts.append(cells.to_numpy(zero_copy_only=False))
-        elif types.is_dictionary(cells.type):
-            words = cells.dictionary.to_pylist()
-            parts.append([words[code] for code in cells.indices.to_pylist()])
-        else:
-            parts.append(cells.to_pylist())
-    if parts and isinstance(parts[0], np.ndarray):
+    if parts and all(map(_is_array, parts)):
         return np.concatenate(parts)
     return as_text(chain.from_iterable(parts), stored, f"column {name!r}")
