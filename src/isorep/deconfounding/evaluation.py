@@ -252,13 +252,8 @@ def filtered(evaluation: Evaluation, plan: Plan, asked: Request) -> Filtered | N
     by = asked.classifiers[0]
     found = compare(evaluation, plan, asked, FILTERED, "pca_ica", by)
     return Filtered(
+        **vars(found),
         auroc=summarised(evaluation.scores_of(FILTERED, by), (), asked.unit).auroc,
-        difference=found.difference,
-        interval=found.interval,
-        p_value=found.p_value,
-        pairs=found.pairs,
-        better=found.better,
-        worse=found.worse,
         dropped=float(np.mean(evaluation.dropped)),
         mixing=evaluation.mixings.get(FILTERED),
     )

@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import InputError
 from ..ica import ICA, Cards
 from ..representation import Array
-from ..resampling import Interval, p_text
+from ..resampling import p_text
 from ..results import ResultRecord, Verdict, aligned, counted, told, wrapped
 from ..settings import check_choice, one_name
 from .classifiers import concentration
@@ -21,7 +21,7 @@ from .components import Component
 from .dimensions import Dimensions
 from .maps import AFTER, BEFORE, Maps, Needs
 from .measures import Measure, Mixing
-from .paired import LEAST_PAIRS, LEVEL, Comparison, least_p
+from .paired import LEAST_PAIRS, Comparison, least_p
 from .transforms import condition_name
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Fold:
 
 
 @dataclass(frozen=True)
-class PairedTest:
+class PairedTest(Comparison):
     """AUROC of a condition less that of another on the same held-out batches (or folds).
 
     Attributes
@@ -171,40 +171,30 @@ class PairedTest:
     condition: str
     against: str
     classifier: str
-    difference: float
-    interval: Interval | None
-    p_value: float | None
     corrected: float | None
-    pairs: int
-    better: int
-    worse: int
     primary: bool
 
     @classmethod
     def of(cls, names: tuple[str, str], classifier: str, found: Comparison, primary: bool) -> PairedTest:
         """A test of two conditions, not corrected yet."""
-        counts = found.pairs, found.better, found.worse
-        return cls(*names, classifier, found.difference, found.interval, found.p_value, None, *counts, primary)
+        first, second = names
+        return cls(
+            **vars(found), condition=first, against=second, classifier=classifier, corrected=None, primary=primary
+        )
 
     @property
     def answer(self) -> str:
         """``helps`` or ``hurts`` where p is at most 0.05, which is where the interval excludes zero."""
         if self.p_value is None:
             return TOO_FEW
-        return "not shown" if self.p_value > LEVEL else "helps" if self.difference > 0 else "hurts"
+        return "not shown" if not self.shown else "helps" if self.difference > 0 else "hurts"
 
 
 @dataclass(frozen=True)
-class Filtered:
+class Filtered(Comparison):
     """PCA+ICA without batch-driven components, chosen on training batches; differences are from all components."""
 
     auroc: Mean
-    difference: float
-    interval: Interval | None
-    p_value: float | None
-    pairs: int
-    better: int
-    worse: int
     dropped: float
     mixing: Mixing | None
 
