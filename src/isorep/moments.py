@@ -31,7 +31,7 @@ from .storage.scratch import memory_size
 from .threads import Crew
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Moments:
     """Second moments of paired rows, in float64.
 
@@ -50,6 +50,9 @@ class Moments:
     xx: Array
     xy: Array
     yy: Array
+
+    def __repr__(self) -> str:
+        return f"Moments({self.n} rows, {len(self.source_mean)} and {len(self.target_mean)} columns)"
 
     @classmethod
     def empty(cls, d_x: int, d_y: int) -> Moments:

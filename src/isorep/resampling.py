@@ -599,3 +599,9 @@ def interval_of(
         return Interval(least, float("inf"))
     variance *= (told / (told - 1)) / (count / (count - 1))
     return t_interval(estimate, float(np.sqrt(variance)), told, least=least)
+
+
+def haar(dimension: int, rng: np.random.Generator) -> Array:
+    """A rotation or reflection drawn uniformly: Q of a Gaussian matrix, R's diagonal made positive (Mezzadri 2007)."""
+    q, r = np.linalg.qr(rng.normal(size=(dimension, dimension)))
+    return np.asarray(q * np.sign(np.diagonal(r)))

@@ -48,6 +48,8 @@ class _OneThread(ContextDecorator):
 
 
 one_blas_thread = _OneThread()
+WIDE_MATRIX = 2048
+"""Columns beyond which one matrix of a fit takes tens of megabytes, and its decompositions many seconds."""
 _THREAD = local()  # whether it belongs to a crew
 
 
@@ -104,6 +106,22 @@ def alone_if_small(products: int) -> Iterator[None]:
         yield
     finally:
         _THREAD.of_a_crew = before
+
+
+@contextmanager
+def many_if_wide(columns: int) -> Iterator[None]:
+    """Lift the caller's limit of one BLAS thread, outside crews, where matrices have more than 2,048 columns.
+
+    Decompositions of such matrices take minutes, come one after the other and cannot be shared by a crew.
+    """
+    lifted = columns > WIDE_MATRIX and not getattr(_THREAD, "of_a_crew", False)
+    if lifted:
+        one_blas_thread.__exit__()
+    try:
+        yield
+    finally:
+        if lifted:
+            one_blas_thread.__enter__()
 
 
 def blas_threads() -> int:

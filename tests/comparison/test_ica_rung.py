@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import isorep
+from isorep.threads import Crew, blas_threads, many_if_wide, one_blas_thread
 
 from ..data import rotation, sources
 
@@ -93,3 +94,38 @@ def test_two_groups_leave_the_rung_out_and_three_do_not():
     assert words not in three.caveats
     without = isorep.compare(x, y, folds=2, groups=np.arange(200) % 2, **FAST | {"rungs": ("rigid", "linear")})
     assert words not in without.caveats
+
+
+def test_wide_rows_are_scored_part_by_part_with_the_same_numbers(monkeypatch):
+    rng = np.random.default_rng(5)
+    x, y = pair(sources(N, D, seed=4), 0.1, rng)
+    settings = FAST | {"n_null": 5}
+    at_once = isorep.compare(x, y, **settings)
+    for module in ("fits", "ladder", "null"):
+        monkeypatch.setattr(f"isorep.comparison.{module}.WIDE_MATRIX", D - 1)
+    monkeypatch.setattr("isorep.comparison.intervals.MOST_CELLS", 0)
+    by_part = isorep.compare(x, y, **settings)
+    for name in ("rigid", "ica"):
+        one, other = at_once.rungs[name], by_part.rungs[name]
+        for part in ("held_out", "in_sample"):
+            assert getattr(one, part).mean == pytest.approx(getattr(other, part).mean, rel=1e-9)
+        assert one.null.mean == pytest.approx(other.null.mean, rel=1e-9)
+    shown = [each.figures.dimensions.r2["linear"] for each in (at_once, by_part)]
+    np.testing.assert_allclose(*shown, atol=1e-5)
+
+
+def test_wide_matrices_have_all_blas_threads_outside_crews(monkeypatch):
+    monkeypatch.setattr("isorep.threads.WIDE_MATRIX", 10)
+    available = blas_threads()
+
+    @one_blas_thread
+    def seen(columns):
+        with many_if_wide(columns):
+            outside = blas_threads()
+            with Crew() as crew:
+                inside = max(crew.stream(lambda _: blas_threads(), range(2)))
+        return outside, inside, blas_threads()
+
+    assert seen(11) == (available, 1, 1)
+    assert seen(10) == (1, 1, 1)
+    assert blas_threads() == available

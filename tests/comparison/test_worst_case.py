@@ -207,3 +207,16 @@ def test_no_scale_undercuts_the_distortion_with_a_scale(seed):
     reached = [np.abs(pairs.target - s * source).max() for s in np.linspace(0, 1.0 * 10**seed, 4001)]
     assert told <= min(reached) * (1 + 1e-12)
     assert told >= 0.99 * min(reached)
+
+
+def test_the_figure_shows_the_bounds_and_distances_only_without_a_scale(rng):
+    from matplotlib.figure import Figure
+
+    x = rng.normal(size=(60, 3))
+    for scale, rows in ((False, 3), (True, 2)):
+        found = isorep.worst_case(x, np.tanh(x), scale=scale)
+        axes = found.plot_scores(Figure().subplots())
+        names = [each.get_text() for each in axes.get_yticklabels()]
+        assert names == ["least squares", "best possible", "at least, by distances"][:rows]
+        assert axes.get_xlim()[1] >= found.least_squares_sup
+    assert isorep.worst_case(x, x).plot_scores(Figure().subplots()).get_xlim()[0] == 0  # where all of them are 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,7 @@ from ..pairs import hold_out, open_pair
 from ..resampling import common_codes
 from ..rows import Deadline, OutOfTimeError, Progress, equal_rows, no_progress
 from ..settings import check_choice, check_counts, check_seed, check_tolerance
-from ..threads import alone_if_small, one_blas_thread
+from ..threads import alone_if_small, many_if_wide, one_blas_thread
 from .caveats import collect_caveats, too_few_rows
 from .diameter import SEARCHES, Diameter
 from .examples import check_examples, shown_examples
@@ -163,7 +164,8 @@ def compare(
         design = Design(pair, fold_of, folds, units, names, progress or no_progress, classes, repeats.scored)
         draws = default_draws(pair.n, pair.x.shape[1], pair.y.shape[1]) if n_null is None else int(n_null)
         draws, tail = min(draws, FEW_DRAWS) if fast else draws, fast or (n_null is None and draws < DRAWS)
-    with alone_if_small(pair.n * pair.x.shape[1] * pair.y.shape[1]):
+    widths = pair.x.shape[1], pair.y.shape[1]
+    with alone_if_small(pair.n * math.prod(widths)), many_if_wide(max(widths)):
         with watch("ladder"):
             ladder = climb(design, measure(design), intervals=n_boot > 0)
             if preview is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from zlib import crc32
 
@@ -20,20 +20,20 @@ from ..alignment.base import (
 from ..covariance import SecondPass
 from ..errors import InputError
 from ..ica.contrasts import contrast_named
-from ..ica.search import WIDE, orthonormal
+from ..ica.search import WIDE
 from ..ica.unmixing import FLOATS, as_source, whiten
 from ..ica.unmixing import unmix as unmix_rows
 from ..moments import Moments, merged_without
 from ..representation import Array, Matrix, rounding_of
+from ..resampling import haar
 from ..rows import Deadline, Progress, map_blocks, read_rows
-from ..threads import Crew
+from ..threads import WIDE_MATRIX, Crew
 from .residuals import FittedRung, Maps
 
 MATCHED_ROWS = 20_000  # pairs that components are matched on
 ICA_CELLS = 2**26  # rows x columns that an ICA fit of the ladder may hold in float64: 512 MiB
 _ICA_TOL = 1e-3  # radians: sampling lets directions stray by far more
 _TELLING = 16  # rows by which runs are told apart
-_WIDE_FIT = 2048  # columns beyond which matrices of a fit alone take a gigabyte
 _SIDE_BY_SIDE = 2**24  # rows x columns of a run up to which fits to all its rows run at once with others
 
 
@@ -184,7 +184,7 @@ def unmix(
     large = [
         (run, part)
         for run, part in jobs
-        if widths[run] > _WIDE_FIT or (part is None and chosen[run].size * widths[run] > _SIDE_BY_SIDE)
+        if widths[run] > WIDE_MATRIX or (part is None and chosen[run].size * widths[run] > _SIDE_BY_SIDE)
     ]
 
     def fitted(job: tuple[int, int | None]) -> FittedICA:
@@ -237,7 +237,7 @@ def _ica_rows(values: Matrix, rng: np.random.Generator) -> Array:
 def _undetermined_turned(ica: FittedICA, rng: np.random.Generator) -> FittedICA:
     """The fit with its components that are indistinguishable from Gaussian rotated at random among themselves."""
     free = np.flatnonzero(ica.gaussian)
-    rotation = orthonormal(rng.standard_normal((len(free), len(free)))) if len(free) else np.zeros((0, 0))
+    rotation = haar(len(free), rng)
     components, mixing = ica.components.copy(), ica.mixing.copy()
     components[free] = rotation @ components[free]
     mixing[:, free] = mixing[:, free] @ rotation.T
@@ -258,13 +258,30 @@ def ica_rung(
     nothing, they agree no more than two random rotations do. Pairs serve only to match components. The maps fitted on
     all rows are those of published tables.
     """
-    without = []
-    for part in range(PARTS):
-        first, second = (other for other in range(PARTS) if other != part)
-        training = merged_without(parts, part)
-        pairs = ((first, second), (second, first))
-        without.append([_ica_maps(training, source.parts[a], target.parts[b]) for a, b in pairs])
+    without = [_maps_without(parts, part, source, target) for part in range(PARTS)]
     return FittedRung(_ica_maps(whole, source.whole, target.whole), without, part_of)
+
+
+def ica_rung_by_part(
+    whole: Moments, parts: Sequence[Moments], part_of: Array, source: UnmixedSide, target: UnmixedSide
+) -> Iterator[tuple[Array | None, FittedRung]]:
+    """The ICA rung for the rows that it scores: for all (None), or one part after the other.
+
+    In thousands of columns the maps of all parts take gigabytes.
+    """
+    if max(whole.xx.shape[0], whole.yy.shape[0]) <= WIDE_MATRIX:
+        yield None, ica_rung(whole, parts, part_of, source, target)
+        return
+    maps = _ica_maps(whole, source.whole, target.whole)
+    for part in range(PARTS):
+        rows = np.flatnonzero(part_of == part)
+        yield rows, FittedRung(maps, [_maps_without(parts, part, source, target)], np.zeros(len(rows), dtype=int))
+
+
+def _maps_without(parts: Sequence[Moments], part: int, source: UnmixedSide, target: UnmixedSide) -> list[Maps]:
+    first, second = (other for other in range(PARTS) if other != part)
+    training = merged_without(parts, part)
+    return [_ica_maps(training, source.parts[a], target.parts[b]) for a, b in ((first, second), (second, first))]
 
 
 def _ica_maps(training: Moments, source: FittedICA, target: FittedICA) -> Maps:

@@ -17,9 +17,10 @@ from ..pairs import Pair, Side, describe_side, half_variance_share, rms_radius, 
 from ..representation import Array, rounding_of
 from ..resampling import Shuffles, assign_folds
 from ..rows import Deadline, Progress, select
+from ..threads import WIDE_MATRIX
 from . import figures
 from .diameter import Diameter, find_diameter
-from .fits import PARTS, TrainingSet, UnmixedSide, fit_all, ica_rung, paired_sample, unmix
+from .fits import PARTS, TrainingSet, UnmixedSide, fit_all, ica_rung_by_part, paired_sample, unmix
 from .intervals import Ends, interval_ends, pulled_rungs, through_maps
 from .null import Scoring, ShuffledErrors, null_rows, shuffled_errors
 from .residuals import Centre, FittedRung, Residuals, residual_pass, told_efficiency
@@ -118,15 +119,19 @@ def climb(design: Design, moments: PairMoments, *, intervals: bool = True) -> La
     names = [name for name in design.names if name != "ica"]
     maps = fit_all(names, [lambda: whole, *without], design.stage("fits"))
     fitted = {name: FittedRung(maps[0][name], [[each[name]] for each in maps[1:]], design.fold_of) for name in names}
+    widths = design.pair.x.shape[1], design.pair.y.shape[1]
+    pulled = pulled_rungs(names, *widths, design.n_folds) if intervals else []
     residuals = residual_pass(
         design.pair.x,
         design.pair.y,
         moments.centre,
         fitted,
         scored=design.scored,
-        pulled=pulled_rungs(names, design.pair.x.shape[1], design.pair.y.shape[1], design.n_folds) if intervals else (),
+        pulled=pulled,
         progress=design.stage("residuals"),
     )
+    if max(widths) > WIDE_MATRIX and not pulled:
+        fitted = {name: rung.for_figures() for name, rung in fitted.items()}
     for radii, name in zip(residuals.radii, design.pair.names, strict=True):
         if not design.kept(radii).any():
             raise InputError(f"all rows of {name} that can be scored are identical: there is nothing to compare")
@@ -155,15 +160,20 @@ def with_components(ladder: Ladder, seed: int, rng: np.random.Generator, deadlin
     source, target = unmix((x, y), part_of, seed, rng, design.report, deadline)
     rows = paired_sample(design.pair.n, rng)
     parts = fold_moments(select(x, rows), select(y, rows), part_of if rows is None else part_of[rows], PARTS)
-    rung = ica_rung(ladder.moments.total, parts, part_of, source, target)
-    scored = residual_pass(x, y, ladder.moments.centre, {"ica": rung}, scored=design.scored)
+    errors, spreads = np.empty((2, 2, design.pair.n)), []
+    for of_part, rung in ica_rung_by_part(ladder.moments.total, parts, part_of, source, target):
+        scored = residual_pass(select(x, of_part), select(y, of_part), ladder.moments.centre, {"ica": rung})
+        errors[:, :, slice(None) if of_part is None else of_part] = scored.rungs["ica"]
+        spreads.append(scored.spread_by_fit["ica"])
+    fitted = FittedRung(rung.whole, (), part_of)  # shuffled pairings and figures need no other maps
+    residuals = ladder.residuals
     return replace(
         ladder,
-        fitted=ladder.fitted | {"ica": rung},
+        fitted=ladder.fitted | {"ica": fitted},
         residuals=replace(
-            ladder.residuals,
-            rungs=ladder.residuals.rungs | scored.rungs,
-            spread_by_fit=ladder.residuals.spread_by_fit | scored.spread_by_fit,
+            residuals,
+            rungs=residuals.rungs | {"ica": errors},
+            spread_by_fit=residuals.spread_by_fit | {"ica": np.mean(spreads, axis=0)},
         ),
         training=replace(ladder.training, icas=(source.parts[0], target.parts[1])),
         unmixed=(source.without_matrices(), target.without_matrices()),

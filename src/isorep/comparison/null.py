@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..moments import Moments
 from ..representation import Array, Matrix
 from ..resampling import Null, Shuffles, null_of
 from ..rows import Deadline, blocks, read_rows
-from ..threads import Crew
+from ..threads import WIDE_MATRIX, Crew
 from .fits import TrainingSet, fit
 from .residuals import Centre, PreparedMaps, identity_norms, norms_of
 
@@ -114,8 +115,11 @@ def shuffled_errors(
     count = 0
     if progress:
         progress(0, n_null)
-    with Crew() as crew:
-        for errors in crew.stream(one, blocks(n_null, 1)):
+    with ExitStack() as stack:
+        each_draw: Iterable[dict[str, Array]] = map(one, blocks(n_null, 1))
+        if max(x.shape[1], y.shape[1]) <= WIDE_MATRIX:  # two draws of thousands of columns at once take gigabytes
+            each_draw = stack.enter_context(Crew()).stream(one, blocks(n_null, 1))
+        for errors in each_draw:
             for name in names:
                 draws[name][:, count] = errors[name]
             count += 1

@@ -23,7 +23,7 @@ class Dimensions(Record):
     """Reproducibility of every dimension of one run in the others.
 
     ``r2`` is the mean over the other runs of the held-out R² of a linear prediction from each (None without the linear
-    rung); ``correlation`` the mean absolute correlation with the dimension matched to it by signed permutation on all
+    rung). ``correlation`` is the mean absolute correlation with the dimension matched by signed permutation on all
     rows, 0 where a narrower run has none left.
     """
 

@@ -6,7 +6,7 @@ Numbers from residuals: summaries and ICA efficiency.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from ..representation import Array, Matrix
 from ..rows import block_rows, blocks, in_chunks, stream_rows
 
 Maps = tuple[AffineMap, AffineMap]  # source onto target, and target onto source
+_NO_MATRIX = np.zeros((0, 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +144,19 @@ class FittedRung:
     whole: Maps
     without: Sequence[Sequence[Maps]]
     part_of: Array
+
+    def for_figures(self) -> FittedRung:
+        """What figures need after the pass: forward maps of parts, in single precision; the reverse have no matrix."""
+        return replace(
+            self,
+            without=[
+                [
+                    (replace(forward, linear=forward.linear.astype(np.float32)), replace(reverse, linear=_NO_MATRIX))
+                    for forward, reverse in each
+                ]
+                for each in self.without
+            ],
+        )
 
 
 @dataclass(frozen=True, eq=False)

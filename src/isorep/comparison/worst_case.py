@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import linalg
@@ -27,6 +27,9 @@ from ..rows import NEAR_CELLS, Deadline, block_rows, brought_here, in_chunks, ma
 from ..settings import check_seed
 from ..threads import one_blas_thread
 from .diameter import diameter
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 CONFIDENCE = 0.95
 _HALVINGS = 40  # of the interval in which the best scale lies
@@ -90,6 +93,22 @@ class WorstCase:
     def closed(self) -> bool:
         """Whether the two bounds agree to a relative gap of 0.001."""
         return self.upper <= self.lower * (1 + 2 * CLOSE)
+
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The largest error of least squares, bounds on the smallest possible one, and the bound from distances alone.
+
+        The last is drawn without a scale, for which it holds. ``ax`` is where to draw, by default a new pyplot figure
+        of one column (3.35 inches) or two ("double").
+        """
+        from ..report.plots import Mark, dots
+
+        marks = [
+            Mark("least squares", self.least_squares_sup),
+            Mark("best possible", self.upper, (self.lower, self.upper), strong=True),
+        ]
+        if not self.scale:
+            marks.append(Mark("at least, by distances", self.distortion / 2))
+        return dots(ax, marks, "largest error over rows", width=width, interval_name="lower to upper bound")
 
 
 def worst_case(source: Any, target: Any, *, scale: bool = False, random_state: int = 0) -> WorstCase:
