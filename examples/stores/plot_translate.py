@@ -30,7 +30,7 @@ print(result.translator.drift(old[:200]))
 print(result.translator.drift(3 * old[:200]))
 
 # %%
-# Translated queries find their own item almost as surely as native ones.
+# New queries find their own item in the translated store almost as surely as in a native one.
 result.plot_scores(width="double")
 plt.show()
 

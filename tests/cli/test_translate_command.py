@@ -73,7 +73,7 @@ def test_a_fit_prints_what_is_lost_and_writes_map_json_and_page(isorep_command, 
     for words in (
         "old    old.npy: 8 columns, rank 8, condition 10",
         "pairs  600: 480 to fit and choose, 120 to test",
-        "recall  recall  recall",
+        "store   store   store  queries",
         "> linear ",
         "untranslated",
         "verdict: old.npy can be translated to new.npy",
@@ -83,7 +83,7 @@ def test_a_fit_prints_what_is_lost_and_writes_map_json_and_page(isorep_command, 
         assert words in done.out
     assert f"\nMap: {out} (the linear map, fitted to all 600 pairs)\n" in done.out
     result = json.loads((folder / "r.json").read_text())
-    assert (result["schema"], result["best"]) == ("isorep.translate/2", "linear")
+    assert (result["schema"], result["best"]) == ("isorep.translate/3", "linear")
     assert "<html" in (folder / "r.html").read_text()
     kept = isorep.Translator.load(out)
     np.testing.assert_array_equal(kept.matrix, isorep.translate(OLD, NEW).translator.matrix)
@@ -93,8 +93,8 @@ def test_options_reach_the_fit(isorep_command, folder):
     out = folder / "m.safetensors"
     done = isorep_command(
         "translate", "fit", folder / "old.npz::values", folder / "new.npz", "-o", out, "--join", "--groups", "doc",
-        "--maps", "rigid,ridge", "--folds", 4, "--at", "2,7", "--metric", "euclidean", "--queries", 30,
-        "--corpus", 200, "--seed", 3, "--json", folder / "r.json", "--quiet",
+        "--maps", "rigid,ridge", "--folds", 4, "--at", "2,7", "--metric", "euclidean", "--n-queries", 30,
+        "--corpus", 100, "--seed", 3, "--json", folder / "r.json", "--quiet",
     )  # fmt: skip
     assert (done.code, done.out, done.err) == (0, "", "")
     result = json.loads((folder / "r.json").read_text())
@@ -102,7 +102,7 @@ def test_options_reach_the_fit(isorep_command, folder):
     settings = result["settings"]
     assert (settings["folds"], settings["groups"], settings["join"], settings["random_state"]) == (4, 100, True, 3)
     retrieval = result["retrieval"]
-    assert (retrieval["queries"], retrieval["corpus"], retrieval["at"]) == (30, 200, [2, 7])
+    assert (retrieval["queries"], retrieval["corpus"], retrieval["at"]) == (30, 100, [2, 7])
     assert retrieval["metric"] == "euclidean"
 
 
@@ -272,6 +272,67 @@ def test_help_is_there(isorep_command):
         assert f"isorep {' '.join(arguments)} [OPTIONS]" in done.out
 
 
+def test_a_store_of_lists_keeps_its_columns_and_a_map_takes_added_pairs(isorep_command, folder, fitted):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    text = [f"text {row}" for row in range(600)]
+    parquet.write_table(pa.table({"id": text, "vector": list(OLD), "n": range(600)}), folder / "s.parquet")
+    done = isorep_command("translate", "apply", fitted, folder / "s.parquet", folder / "t.parquet")
+    assert (done.code, done.err) == (0, "")
+    assert "600 rows x 6 columns, float, in the column 'vector', with 2 other columns" in " ".join(done.out.split())
+    assert parquet.read_table(folder / "t.parquet")["id"].to_pylist() == text
+    done = isorep_command(
+        "translate", "apply", fitted, folder / "s.parquet", folder / "u.parquet", "--confidence", folder / "c.npy"
+    )
+    assert (done.code, done.err) == (0, "")
+    assert "predicted cosines in the order of the rows" in " ".join(done.out.split())
+    assert np.load(folder / "c.npy").shape == (600, 1)
+    more = folder / "more.safetensors"
+    done = isorep_command("translate", "fit", folder / "old.npy", folder / "new.npy", "--add", fitted, "-o", more)
+    assert (done.code, done.err) == (0, "")
+    assert "the linear map of 1200 pairs, 600 of them added" in " ".join(done.out.split())
+    assert isorep.Translator.load(more).facts["pairs"] == 1200
+    refused = isorep_command(
+        "translate", "fit", folder / "old.npy", folder / "new.npy", "--add", fitted, "-o", more, "--groups", "doc"
+    )
+    assert one_sentence(refused, "--add writes the map alone")
+
+
+def test_scenario_store_size_labels_queries_and_confidence(isorep_command, folder):
+    out, unit = folder / "m.safetensors", NEW / np.linalg.norm(NEW, axis=1, keepdims=True)
+    np.savez(folder / "unit.npz", values=unit, ids=np.arange(600) + 100)
+    np.savez(folder / "q.npz", values=unit[:90], ids=np.arange(90))
+    (folder / "qrels.tsv").write_text("".join(f"{row}\t{row + 100}\t1\n" for row in range(90)))
+    done = isorep_command(
+        "translate", "fit", folder / "old.npz::values", folder / "unit.npz", "-o", out, "--scenario", "queries",
+        "--store-size", 50_000, "--labels", "doc", "--queries", folder / "q.npz", "--relevance", folder / "qrels.tsv",
+        "--maps", "linear,cosine", "--json", folder / "r.json", "--html", folder / "r.html",
+    )  # fmt: skip
+    assert (done.code, done.err) == (0, "")
+    said = " ".join(done.out.split())
+    for words in ("of 50,000 native vectors", "scaled to the length of new ones, 1", "nDCG@10", "label", "estimated"):
+        assert words in said
+    result = json.loads((folder / "r.json").read_text())
+    assert (result["scenario"], result["norm"]) == ("queries", pytest.approx(1))
+    assert result["relevance"]["scenarios"]["store"]["native_recall"] == 1
+    done = isorep_command(
+        "translate", "apply", out, folder / "old.npy", folder / "t.npy", "--confidence", folder / "c.npy"
+    )
+    assert (done.code, done.err) == (0, "")
+    assert "predicted cosines" in done.out
+    assert np.load(folder / "c.npy").shape == (600, 1)
+    np.testing.assert_allclose(np.linalg.norm(np.load(folder / "t.npy"), axis=1), 1, rtol=1e-5)
+    assert one_sentence(
+        isorep_command("translate", "fit", folder / "old.npy", folder / "new.npy", "-o", out, "--queries", "30"),
+        "--n-queries 30",
+    )
+    assert one_sentence(
+        isorep_command("translate", "fit", folder / "old.npy", folder / "new.npy", "-o", out, "--normalise", "maybe"),
+        "choose from auto, yes, no",
+    )
+
+
 def test_apply_names_the_columns_that_it_leaves_out(isorep_command, folder, fitted):
     import pandas as pd
 
@@ -282,3 +343,37 @@ def test_apply_names_the_columns_that_it_leaves_out(isorep_command, folder, fitt
     assert "note: left out of store.parquet: 'doc_id' (text)" in out
     out = isorep_command("translate", "apply", fitted, folder / "bare.parquet", folder / "b.npy").out
     assert "note" not in out
+
+
+def test_a_map_without_pairs_is_written_or_refused(isorep_command, tmp_path):
+    x, y = (skewed(4000, seed) @ np.random.default_rng(seed).normal(size=(3, 3)) for seed in (1, 2))
+    np.save(tmp_path / "old.npy", x)
+    np.save(tmp_path / "new.npy", 30 * y + 7)
+    np.save(tmp_path / "gauss.npy", np.random.default_rng(5).normal(size=(3000, 3)))
+    out = tmp_path / "map.safetensors"
+    given = ("translate", "fit", tmp_path / "old.npy")
+    done = isorep_command(
+        *given, tmp_path / "new.npy", "--unpaired", "-o", out, "--json", tmp_path / "r.json", "--html",
+        tmp_path / "r.html",
+    )  # fmt: skip
+    assert (done.code, done.err) == (0, "")
+    assert "without pairs, if both hold the same kind of items" in " ".join(done.out.split())
+    assert json.loads((tmp_path / "r.json").read_text())["verdict"]["answer"] == "found"
+    assert isorep_command("translate", "apply", out, tmp_path / "old.npy", tmp_path / "t.npy").code == 0
+    np.testing.assert_allclose(np.load(tmp_path / "t.npy").std(axis=0), 30 * y.std(axis=0), rtol=0.2)
+    refused = isorep_command(*given, tmp_path / "gauss.npy", "--unpaired", "-o", tmp_path / "no.safetensors")
+    assert refused.code == 1
+    assert "no map was written" in " ".join(refused.err.split())
+    assert not (tmp_path / "no.safetensors").exists()
+    forced = isorep_command(*given, tmp_path / "gauss.npy", "--unpaired", "--force", "-o", tmp_path / "no.safetensors")
+    assert forced.code == 0
+    assert (tmp_path / "no.safetensors").exists()
+    assert one_sentence(
+        isorep_command(*given, tmp_path / "new.npy", "--unpaired", "--join", "-o", out), "--join needs pairs"
+    )
+    assert one_sentence(isorep_command(*given, tmp_path / "new.npy", "--force", "-o", out), "to --unpaired")
+
+
+def skewed(n, seed):
+    rng = np.random.default_rng(seed)
+    return np.stack([rng.exponential(size=n), rng.gamma(4, size=n), rng.random(n) ** 2], axis=1)

@@ -102,9 +102,9 @@ def test_two_runs_up_to_a_rotation_are_translated_by_it():
     result = isorep.translate(x, y)
     assert result.best == "rigid"
     assert result.verdict.answer == "translate"
-    assert result.maps["rigid"].recall.recall[1] > 0.99
+    assert result.maps["rigid"].recalls["queries"].recall[1] > 0.99
     assert result.loss(10) < 0.01
-    assert result.retrieval.floor.recall[10] < 0.2
+    assert result.retrieval.scenarios["queries"].untranslated.recall[10] < 0.2
 
 
 def test_unrelated_vectors_are_said_to_be_unrelated():
@@ -116,7 +116,7 @@ def test_unrelated_vectors_are_said_to_be_unrelated():
     assert f"(error {held.mean:.3f}, up to {held.interval.high:.3f} by its interval" in result.verdict.sentence
     assert held.interval.high >= 1
     assert result.maps[result.best].held_out.mean > 0.9
-    assert result.maps[result.best].recall.recall[10] < 0.1
+    assert result.maps[result.best].recalls["store"].recall[10] < 0.1
 
 
 def test_a_loose_relation_is_to_be_embedded_again():
@@ -208,13 +208,24 @@ def test_the_same_seed_gives_the_same_result_and_paths_work(tmp_path):
 
 def test_it_prints_tabulates_and_serialises_itself(result, tmp_path):
     text = str(result)
-    for words in ("> linear", "@100", "untranslated", "native", "store translated", "verdict: ", "pairs: "):
+    for words in (
+        "> linear",
+        "@100",
+        "untranslated",
+        "native",
+        "other scenario: Queries of",
+        "verdict: ",
+        "pairs: ",
+        "estimated",
+    ):
         assert words in text
     written = json.loads(result.to_json(tmp_path / "r.json"))
     assert json.loads((tmp_path / "r.json").read_text()) == written
-    assert written["schema"] == "isorep.translate/2"
-    assert set(written["maps"]) == {"rigid", "linear", "ridge", "low_rank"}
-    assert written["retrieval"]["maps"]["linear"]["recall"]["10"] == result.maps["linear"].recall.recall[10]
+    assert written["schema"] == "isorep.translate/3"
+    assert set(written["maps"]) == set(result.maps) >= {"rigid", "linear", "ridge", "low_rank"}
+    for name in ("store", "queries"):
+        kept = written["retrieval"]["scenarios"][name]["maps"]["linear"]["recall"]["10"]
+        assert kept == result.maps["linear"].recalls[name].recall[10]
     assert len(written["fingerprints"]["old"]) == 64
     assert headline_k((1, 10, 100)) == 10
     assert headline_k((2, 5, 7)) == 5
@@ -231,7 +242,7 @@ def test_what_cannot_be_translated_is_refused_with_one_sentence():
         ((np.ones_like(x), y), {}, "all rows of old are identical"),
         ((x * 1e200, y), {}, "overflow"),
         ((x * 1e-150, y), {}, "leave float64"),
-        ((x, y), {"maps": ["affine"]}, "maps affine: choose from rigid, linear, ridge, low_rank"),
+        ((x, y), {"maps": ["affine"]}, "maps affine: choose from rigid, linear, ridge, low_rank, cosine, mlp"),
         ((x, y), {"maps": []}, "maps is empty"),
         ((x, y), {"folds": 2}, "folds is 2"),
         ((x, y), {"at": [0]}, "at is"),

@@ -167,8 +167,9 @@ def test_rows_are_translated_in_blocks_with_their_ids(tmp_path, dtype, monkeypat
     found = isorep.read(tmp_path / "y.npz")
     expected = (x.astype(float) - translator().old_mean) @ translator().matrix + translator().new_mean
     tolerance = 1e-10 if dtype == np.float64 else 2e-5
-    np.testing.assert_allclose(found.values[:], expected, rtol=tolerance, atol=tolerance)
-    assert found.values.dtype == (np.float64 if dtype == np.float64 else np.float32)
+    stored = 2e-3 if dtype == np.float16 else tolerance  # of a file, which keeps its type
+    np.testing.assert_allclose(found.values[:], expected, rtol=stored, atol=stored)
+    assert found.values.dtype == dtype
     np.testing.assert_array_equal(found.ids, np.arange(900) + 7)
     lazy = translator().translated(isorep.read(path)).values
     np.testing.assert_allclose(lazy[[5, 3, 3]], expected[[5, 3, 3]], rtol=tolerance, atol=tolerance)

@@ -10,10 +10,11 @@ from typer import Argument, Option
 
 from ..errors import InputError
 from . import common
-from .common import FILE, NAME, NAMES, Dask, DropIds, Groups, Html, Ids, Json, N, Quiet
+from .common import COLUMN, FILE, NAME, NAMES, Dask, DropIds, Groups, Html, Ids, Json, N, Quiet
 
 if TYPE_CHECKING:
-    from ..translation import Translation
+    from ..representation import Array
+    from ..translation import Drift, Translation
 
 app = typer.Typer(
     help="Map embeddings of an old model to a new one: fit a map, apply it to files.",
@@ -29,24 +30,79 @@ def fit(
     output: Annotated[Path, Option("--output", "-o", metavar=FILE, help="Write the map to this .safetensors file.")],
     maps: Annotated[
         str,
-        Option(metavar=NAMES, help="Maps to try, comma-separated: rigid, linear, ridge, low_rank; the best is kept."),
-    ] = "rigid,linear,ridge,low_rank",
+        Option(
+            metavar=NAMES,
+            help="Maps to try, comma-separated: rigid, linear, ridge, low_rank, cosine, mlp; or all. The best is kept. "
+            "Default auto: the first four, and the others where these lose something.",
+        ),
+    ] = "auto",
+    scenario: Annotated[
+        str,
+        Option(metavar=NAME, help="What will be translated: store (default) or queries. Both are reported."),
+    ] = "store",
+    store_size: Annotated[
+        int | None,
+        Option(metavar=N, help="Number of vectors of your store: recall is estimated for it. Default: the sample's."),
+    ] = None,
+    normalise: Annotated[
+        str,
+        Option(metavar=NAME, help="Give translated vectors the length of new ones: yes, no or auto, if it is one."),
+    ] = "auto",
+    add: Annotated[
+        Path | None,
+        Option(metavar=FILE, help="Add the pairs to this map instead of fitting anew; no earlier pair is read."),
+    ] = None,
+    unpaired: Annotated[
+        bool,
+        Option(
+            "--unpaired",
+            help="Rows of OLD and NEW are not paired, only of the same kind: match independent components. Exit 1 "
+            "without a map if they do not match.",
+        ),
+    ] = False,
+    check_old: Annotated[
+        str | None, Option(metavar=FILE, help="A few old vectors whose new ones are known, to check --unpaired.")
+    ] = None,
+    check_new: Annotated[str | None, Option(metavar=FILE, help="The new vectors of --check-old.")] = None,
+    force: Annotated[bool, Option("--force", help="Write the map of --unpaired even if it is refused.")] = False,
     folds: Annotated[int, Option(metavar=N, help="Number of folds: one tests, the others choose the map.")] = 5,
     groups: Groups = None,
+    labels: Annotated[
+        str | None,
+        Option(metavar=COLUMN, help="Report cosine and recall for each label of these, given as --groups."),
+    ] = None,
+    scale: Annotated[
+        str | None,
+        Option(
+            metavar=NAME,
+            help="Scale of int8 vectors in npz or parquet files: an array, a column or a number. Default: scale.",
+        ),
+    ] = None,
     ids: Ids = None,
     join: Annotated[bool, Option("--join", help="Align the files by row id and keep the common rows.")] = False,
     at: Annotated[str, Option(metavar="K,K,K", help="Values of k for recall@k, comma-separated.")] = "1,10,100",
     metric: Annotated[
         str, Option(metavar=NAME, help="Similarity that ranks neighbours: cosine, euclidean or dot.")
     ] = "cosine",
-    queries: Annotated[int, Option(metavar=N, help="Largest number of queries.")] = 1000,
+    queries: Annotated[
+        str | None, Option(metavar=FILE, help="Your queries, embedded by the new model, with ids; needs --relevance.")
+    ] = None,
+    old_queries: Annotated[
+        str | None, Option(metavar=FILE, help="The same queries by the old model, to judge translated queries.")
+    ] = None,
+    relevance: Annotated[
+        Path | None,
+        Option(metavar=FILE, help="Relevance judgements: TREC qrels, or lines of query, document and grade."),
+    ] = None,
+    n_queries: Annotated[int, Option(metavar=N, help="Largest number of held-out rows as queries.")] = 1000,
     corpus: Annotated[int, Option(metavar=N, help="Largest number of vectors to search.")] = 100_000,
     fail_above: Annotated[
         str | None,
         Option(
             metavar="[loss@K=|error=]LIMIT",
-            help="Exit 1 if recall@K drops by more than LIMIT compared with native vectors (default K: 10), or if the "
-            "held-out error, in mean distances to the mean, exceeds it. The map is written in any case.",
+            help="Exit 1 if recall@K in the scenario drops by more than LIMIT compared with native vectors (default K: "
+            "10), at --store-size where it is given; or if the held-out error, in mean distances to the mean, exceeds "
+            "it. The map is written in any case.",
         ),
     ] = None,
     dask: Dask = None,
@@ -57,30 +113,64 @@ def fit(
 ) -> None:
     """Fit a map from OLD to NEW, measure what it loses, and write it.
 
-    Prints the verdict, then held-out errors and recall of every map, compared with native and untranslated vectors.
+    Prints the verdict, then cosines, errors and recall of every map on held-out rows, compared with native and
+    untranslated vectors, and recall by the size of the store.
     """
     from .. import translate as run_translation
     from ..results import counted
-    from ..storage import read
     from ..storage.model_files import require_model_path
+    from ..translation.stores import read_vectors
 
-    wanted = common.parts(maps, "--maps")
+    if normalise not in _NORMALISE:
+        raise InputError(f"--normalise is {normalise!r}: choose from {', '.join(_NORMALISE)}")
+    if (check_old is None) != (check_new is None) or (not unpaired and (check_old or force)):
+        raise InputError("--check-old and --check-new belong together, and with --force to --unpaired")
+    if unpaired:
+        others: dict[str, object] = {"--add": add, "--groups": groups, "--labels": labels, "--join": join}
+        others |= {"--queries": queries, "--relevance": relevance, "--store-size": store_size}
+        others |= {"--fail-above": fail_above, "--dask": dask}
+        others |= {"--maps": maps != "auto", "--scenario": scenario != "store", "--metric": metric != "cosine"}
+        if given := [name for name, value in others.items() if value]:
+            raise InputError(f"{', '.join(given)} needs pairs or their held-out rows: leave out --unpaired")
+        checks = None if check_old is None or check_new is None else (check_old, check_new)
+        _unpaired(old, new, output, ids, scale, checks, force, _NORMALISE[normalise], seed, json, html, quiet)
+        return
+    if add is not None:
+        _add(add, old, new, output, ids, join, dask, quiet, json or html or groups or labels or relevance or queries)
+        return
+    if queries is not None and queries.isdecimal():
+        raise InputError(
+            f"--queries takes a file of your queries; the number of held-out queries is --n-queries {queries}"
+        )
+    wanted = maps if maps in ("auto", "all") else common.parts(maps, "--maps")
     counts = common.numbers(at, "--at", "whole numbers such as 1,10,100", int)
     limit = None if fail_above is None else _limit(fail_above, counts)
     require_model_path(output, noun="map")
-    common.require_outputs([output, json, html], old, new)
+    common.require_outputs(
+        [output, json, html], old, new, *(each for each in (queries, old_queries, relevance) if each)
+    )
     with common.cluster(dask) as in_chunks, common.progress_bar(quiet) as progress:
-        a, b = (read(file, ids=ids, besides=[groups], in_chunks=in_chunks) for file in (old, new))
+        a, b = (
+            read_vectors(file, ids=ids, scale=scale, besides=[groups, labels], in_chunks=in_chunks)
+            for file in (old, new)
+        )
         result = run_translation(
             a,
             b,
             maps=wanted,
+            scenario=scenario,
+            store_size=store_size,
+            normalise=_NORMALISE[normalise],
             folds=folds,
             groups=common.row_labels(groups, old),
+            labels=common.row_labels(labels, old),
+            queries=queries,
+            old_queries=old_queries,
+            relevance=relevance,
             join=join,
             at=counts,
             metric=metric,
-            n_queries=queries,
+            n_queries=n_queries,
             n_corpus=corpus,
             random_state=seed,
             progress=progress,
@@ -89,9 +179,10 @@ def fit(
     common.write_outputs(result, json, html)
     if not quiet:
         _print(result)
-        best, pairs = result.best.replace("_", "-"), counted(result.pairs["all"], "pair")
+        best, used = result.best.replace("_", "-"), result.translator.facts["pairs"]
+        pairs = f"all {counted(used, 'pair')}" if used == result.pairs["all"] else f"the {used} training pairs"
         common.show()
-        common.say(f"Map: {output} (the {best} map, fitted to all {pairs})")
+        common.say(f"Map: {output} (the {best} map, fitted to {pairs})")
         common.tell_outputs(json, html)
     if limit is not None:
         _judge(result, *limit)
@@ -102,13 +193,22 @@ def apply(
     map_file: Annotated[Path, Argument(metavar="MAP", help="Map that isorep translate fit wrote.")],
     data: Annotated[str, Argument(metavar="IN", help="Vectors of the old model: any format, or shards.")],
     output: Annotated[
-        Path,
+        str,
         Argument(
             metavar="OUT",
             help="File to write; the suffix chooses the format. Without a suffix: a folder with one file per shard of "
-            "IN.",
+            "IN. A parquet, jsonl or FAISS file, lancedb:FOLDER::TABLE, qdrant:FOLDER::COLLECTION and "
+            "pgvector:URL::TABLE keep all that rows of the same kind of IN carry.",
         ),
     ],
+    scale: Annotated[
+        str | None,
+        Option(metavar=NAME, help="Scale of int8 vectors: a column or array of IN, or a number. Default: scale."),
+    ] = None,
+    confidence: Annotated[
+        Path | None,
+        Option(metavar=FILE, help="Write each vector's predicted cosine with the new model's vector to this file."),
+    ] = None,
     ids: Ids = None,
     drop_ids: DropIds = False,
     strict: Annotated[bool, Option("--strict", help="Exit 1 and write nothing if vectors look foreign.")] = False,
@@ -119,27 +219,142 @@ def apply(
 
     Prints a warning if a sample of the vectors looks unlike those that the map was fitted to.
     """
-    from ..representation import reading_notes
+    from ..files import without_secrets
+    from ..representation import Representation, reading_notes
+    from ..storage import write
+    from ..translation.stores import ADDRESSES, open_store, sample_of, store_confidence, translate_store
     from ..translation.translator import Translator, has_ids, open_source, require_output, translate_files
 
-    common.require_apart([common.plain_path(output)], data, map_file)
-    require_output(data, output)
+    addressed = output.partition(":")[0] in ADDRESSES
+    files = [each for each in (None if addressed else common.plain_path(output), confidence) if each is not None]
+    common.require_apart(files, *([] if addressed else [data]), map_file)
+    if confidence is not None:
+        require_output(data, confidence)
     translator = Translator.load(map_file)
+    store = None if drop_ids or ids is not None or dask is not None else open_store(data, output, scale)
+    if store is not None:
+        _check_drift(translator.drift(Representation(sample_of(store), name=store.name)), store.name, strict)
+        cosines = None if confidence is None else store_confidence(translator, store)
+        with common.progress_bar(quiet) as progress:
+            said = translate_store(translator, store, output, progress)
+        if not quiet:
+            common.say(f"wrote {without_secrets(output)}: {said}")
+        if confidence is not None and cosines is not None:
+            without = confidence.suffix.lower() == ".npy"  # which cannot hold ids of text
+            write(Representation(cosines[1][:, None], cosines[0], "confidence"), confidence, drop_ids=without)
+            if not quiet:
+                common.say(_about_confidence(confidence, cosines[1]))
+        return
+    require_output(data, output)
     with common.cluster(dask) as in_chunks:
         source = open_source(data, ids, in_chunks)
-        drift = translator.drift(source.rows)
-        if drift:
-            if strict:
-                typer.echo(f"isorep: {source.rows.name}: {drift}; nothing was written", err=True)
-                raise typer.Exit(1)
-            typer.echo(f"warning: {source.rows.name}: {drift}", err=True)
+        _check_drift(translator.drift(source.rows), str(source.rows.name), strict)
         with common.progress_bar(quiet) as progress:
             result = translate_files(translator, source, output, drop_ids=drop_ids, progress=progress)
+        if confidence is not None:
+            found = translator.confidence(source.rows)
+            write(Representation(found[:, None], source.rows.ids, "confidence"), confidence, drop_ids=drop_ids)
     if not quiet:
         with_ids = "with" if has_ids(result, output, drop_ids) else "without"
         size = f"{len(result)} rows x {result.shape[1]} columns"
         common.say(f"wrote {output}: {size}, {result.values.dtype}, {with_ids} ids")
+        if confidence is not None:
+            common.say(_about_confidence(confidence, found))
         common.say(*(f"note: {sentence}" for sentence in reading_notes(source.rows)))
+
+
+def _about_confidence(path: Path, found: "Array") -> str:
+    import numpy as np
+
+    low, middle, high = np.quantile(found, [0.05, 0.5, 0.95])
+    spread = f"5% below {low:.3f}, median {middle:.3f}, 5% above {high:.3f}"
+    return f"wrote {path}: predicted cosines in the order of the rows, {spread}"
+
+
+def _check_drift(drift: "Drift", name: str, strict: bool) -> None:
+    """Warn of rows that look foreign, or write nothing."""
+    if drift and strict:
+        typer.echo(f"isorep: {name}: {drift}; nothing was written", err=True)
+        raise typer.Exit(1)
+    if drift:
+        typer.echo(f"warning: {name}: {drift}", err=True)
+
+
+_NORMALISE = {"auto": None, "yes": True, "no": False}
+
+
+def _unpaired(
+    old: str,
+    new: str,
+    output: Path,
+    ids: str | None,
+    scale: str | None,
+    checks: tuple[str, str] | None,
+    force: bool,
+    normalise: bool | None,
+    seed: int,
+    json: Path | None,
+    html: Path | None,
+    quiet: bool,
+) -> None:
+    """Match components of both sides, and write the map unless it is refused."""
+    from .. import translate_unpaired
+    from ..storage.model_files import require_model_path
+    from ..translation.stores import read_vectors
+
+    require_model_path(output, noun="map")
+    common.require_outputs([output, json, html], old, new, *(checks or ()))
+    with common.progress_bar(quiet) as progress:
+        a, b, *few = (read_vectors(file, ids=ids, scale=scale) for file in (old, new, *(checks or ())))
+        pairs = None if checks is None else (few[0], few[1])
+        result = translate_unpaired(a, b, pairs=pairs, normalise=normalise, random_state=seed, progress=progress)
+    refused = result.verdict.answer == "refused"
+    if not refused or force:
+        result.save(output, force=True)
+    common.write_outputs(result, json, html)
+    if not quiet:
+        common.show_result(result)
+        common.show()
+        if not refused or force:
+            forced = "; it was refused, and is written because of --force" if refused else ""
+            common.say(f"Map: {output} ({len(result.counted)} of {result.components} components){forced}")
+        common.tell_outputs(json, html)
+    if refused and not force:
+        common.fail("no map was written: components of both sides do not match well enough, as the verdict says")
+
+
+def _add(
+    earlier: Path,
+    old: str,
+    new: str,
+    output: Path,
+    ids: str | None,
+    join: bool,
+    dask: str | None,
+    quiet: bool,
+    other: object,
+) -> None:
+    """Add pairs to a map: their moments to its own."""
+    from ..storage import read
+    from ..storage.model_files import require_model_path
+    from ..translation import Translator
+
+    if other:
+        raise InputError("--add writes the map alone: leave out --json, --html, --groups, --labels and --queries")
+    require_model_path(output, noun="map")
+    common.require_outputs([output], old, new)
+    before = Translator.load(earlier)
+    with common.cluster(dask) as in_chunks:
+        a, b = (read(file, ids=ids, in_chunks=in_chunks) for file in (old, new))
+        after = before.update(a, b, join=join)
+    after.save(output)
+    if not quiet:
+        added, pairs = after.facts["added"][-1], after.facts["pairs"]
+        kind = after.kind.replace("_", "-")
+        common.say(
+            f"Map: {output} (the {kind} map of {pairs} pairs, {added} of them added); strength, rank and what was "
+            "measured on held-out pairs are those of the first fit"
+        )
 
 
 def _print(result: "Translation") -> None:
@@ -152,8 +367,9 @@ def _print(result: "Translation") -> None:
         result,
         *sides,
         f"pairs  {pairs['all']}: {pairs['training']} to fit and choose, {pairs['test']} to test",
-        f"errors in mean distances of {new.name} to its mean; lower is closer, 1 is no better than the mean",
-        f"recall of {retrieval.queries} queries among {retrieval.corpus} vectors, by {retrieval.metric}",
+        f"errors in mean distances of {new.name} to its mean, before lengths are set; lower is closer, 1 is no better "
+        "than the mean",
+        f"recall of {retrieval.queries} queries among {retrieval.corpus} held-out vectors, by {retrieval.metric}",
     )
 
 
@@ -178,5 +394,10 @@ def _judge(result: "Translation", k: int | None, limit: float) -> None:
         common.fail(f"the held-out error, {error:.4f} mean distances to the mean, exceeds the limit {limit:g}")
     if k is not None and k not in result.retrieval.at:
         common.fail(f"recall at {k} cannot be told from {result.retrieval.corpus} vectors")
-    if k is not None and not result.loss(k) <= limit:
-        common.fail(f"the loss of recall at {k}, {result.loss(k):.4f}, exceeds the limit {limit:g}")
+    if k is not None:
+        size = result.settings["store_size"] or result.retrieval.corpus
+        judged = next(point for point in result.chosen.sizes if point.size == size)
+        loss = result.retrieval.ceiling.recall[k] - judged.recall[k]
+        if not loss <= limit:
+            where = "" if judged.measured else f", estimated for {size:,} vectors,"
+            common.fail(f"the loss of recall at {k}, {loss:.4f},{where.rstrip(',')} exceeds the limit {limit:g}")

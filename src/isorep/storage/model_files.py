@@ -51,9 +51,9 @@ def require_model_path(path: str | Path, inputs: Sequence[str | Path] = (), noun
 class ModelFile:
     """A file that should hold a model of one format; any other contents are refused with one sentence."""
 
-    def __init__(self, path: str | Path, wanted: str, noun: str = "model") -> None:
+    def __init__(self, path: str | Path, wanted: str | Sequence[str], noun: str = "model") -> None:
         self.path = Path(path)
-        self._wanted, self._noun = wanted, noun
+        self._wanted, self._noun = [wanted] if isinstance(wanted, str) else list(wanted), noun
 
     def read(self, check: Callable[[Facts], None], shapes: Callable[[Facts], Shapes]) -> tuple[Facts, dict[str, Array]]:
         """Facts that pass the check, and the arrays that these facts declare."""
@@ -89,7 +89,7 @@ class ModelFile:
             facts = json.loads(metadata.get("isorep", "{}"))
         except (ValueError, RecursionError):
             facts = None
-        if not isinstance(facts, dict) or facts.get("format") != self._wanted:
+        if not isinstance(facts, dict) or facts.get("format") not in self._wanted:
             stated = facts.get("format") if isinstance(facts, dict) else None
             told = f"it says that it is {str(stated)[:60]!r}" if stated else "it does not say that it is one"
             self.refuse(told)

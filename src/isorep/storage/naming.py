@@ -18,6 +18,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
+from ..results import cut_inside
 
 IDS_NAMES = ("ids", "id")
 INDEX_NAMES = ("", "Unnamed: 0", "__index_level_0__")
@@ -230,7 +231,7 @@ def may_be_thousands(cell: str) -> bool:
 
 def shown(text: str) -> str:
     """A cell or name for a message: quoted, shortened, with control characters escaped."""
-    return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}...")
+    return repr(cut_inside(text, _LONGEST_SHOWN))
 
 
 def where(place: Place) -> str:

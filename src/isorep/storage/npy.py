@@ -20,15 +20,28 @@ _BRIDGE = 2**20  # bytes that are cheaper to read than to skip
 
 
 def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
-    """Map the array of an npy file."""
-    for option, given in (("key", key), ("ids", ids)):
-        if given is not None:
-            raise InputError(f"an npy file holds one array without names, so {option} {given!r} cannot be found in it")
+    """Map the array of an npy file; ids may be another npy file, here or in its folder."""
+    if key is not None:
+        raise InputError(f"an npy file holds one array without names, so key {key!r} cannot be found in it")
+    labels = None if ids is None else _labels(path, ids)
     with path.open("rb") as file:
         header = read_header(file)
     if is_remote(path):
-        return Contents(_remote(path, header))
-    return Contents(map_array(path, header, 0, path.stat().st_size))
+        return Contents(_remote(path, header), labels)
+    return Contents(map_array(path, header, 0, path.stat().st_size), labels)
+
+
+def _labels(path: Path, ids: str) -> Array:
+    """The row ids in a file of their own."""
+    if not ids.lower().endswith(".npy"):
+        raise InputError(
+            f"an npy file holds one array without names, so ids {ids!r} cannot be found in it: name an npy file of ids"
+        )
+    places = [Path(ids)] if is_remote(path) else [Path(ids), path.parent / ids]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise InputError(f"there is no file {ids!r} of ids")
+    return vector(found)
 
 
 def _remote(path: RemotePath, header: Header) -> Any:

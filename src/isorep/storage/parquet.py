@@ -132,6 +132,11 @@ def save(path: Path, rows: RowStream, key: str | None) -> None:
             writer.write_table(pyarrow.table(columns, schema=schema))
 
 
+def open_file(path: Path) -> Any:
+    """A parquet file of this machine or of an object store."""
+    return _open(path)
+
+
 def others(path: Path, besides: Collection[str]) -> dict[str, Any]:
     """The columns of a file besides some, of whatever type, as they are stored."""
     file = _open(path)
@@ -345,29 +350,34 @@ def _list_blocks(
     batch_size: int | None = None,
 ) -> Iterator[Array]:
     """Lists of one width, that of the first row where it is not known."""
-    import pyarrow.compute
-
     if width is None:
         width = len(next(file.iter_batches(batch_size=1, columns=[name])).column(0)[0].as_py() or [])
     row = first
     size = batch_size or max(1, _BATCH_CELLS // max(width, 1))
     for batch in file.iter_batches(batch_size=size, columns=[name], row_groups=row_groups):
-        cells = batch.column(0)
-        if cells.null_count:
-            missing = int(np.argmax(cells.is_null().to_numpy(zero_copy_only=False)))
-            raise InputError(f"row {row + missing} of column {name!r} is missing ({cells.null_count} in this batch)")
-        lengths = pyarrow.compute.list_value_length(cells).to_numpy(zero_copy_only=False)
-        ragged = np.flatnonzero(lengths != width)
-        if len(ragged):
-            raise InputError(
-                f"column {name!r} is ragged: row 0 has {width} entries and row {row + int(ragged[0])} has "
-                f"{int(lengths[ragged[0]])}"
-            )
-        if width == 0:
-            raise InputError(f"the lists of column {name!r} are empty")
-        flat = as_numbers(cells.flatten()).to_numpy(zero_copy_only=False)
-        row += len(cells)
-        yield flat.reshape(len(cells), width)
+        block = list_rows(batch.column(0), name, width, row)
+        row += len(block)
+        yield block
+
+
+def list_rows(cells: Any, name: str, width: int, row: int) -> Array:
+    """Lists of one width as rows, of which the first is row ``row`` of the file."""
+    import pyarrow.compute
+
+    if cells.null_count:
+        missing = int(np.argmax(cells.is_null().to_numpy(zero_copy_only=False)))
+        raise InputError(f"row {row + missing} of column {name!r} is missing ({cells.null_count} in this batch)")
+    lengths = pyarrow.compute.list_value_length(cells).to_numpy(zero_copy_only=False)
+    ragged = np.flatnonzero(lengths != width)
+    if len(ragged):
+        raise InputError(
+            f"column {name!r} is ragged: row 0 has {width} entries and row {row + int(ragged[0])} has "
+            f"{int(lengths[ragged[0]])}"
+        )
+    if width == 0:
+        raise InputError(f"the lists of column {name!r} are empty")
+    flat: Array = as_numbers(cells.flatten()).to_numpy(zero_copy_only=False)
+    return flat.reshape(len(cells), width)
 
 
 def _is_array(part: Any) -> bool:

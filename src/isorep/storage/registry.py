@@ -28,6 +28,8 @@ _FAMILIES = {
     ".csv.gz": "text",
     ".tsv": "text",
     ".tsv.gz": "text",
+    ".jsonl": "jsonl",
+    ".jsonl.gz": "jsonl",
     ".gct": "gct",
     ".gct.gz": "gct",
     ".parquet": "parquet",
@@ -141,10 +143,10 @@ def read(
     Parameters
     ----------
     path : str, Path or AnnData
-        A ``.npy``, ``.npz``, ``.safetensors``, ``.pt``, ``.csv``, ``.tsv``, ``.gct`` (also ``.gz``), ``.parquet``,
-        ``.h5``, ``.h5ad`` or ``.zarr`` file, or a folder of such files with consecutive rows. ``file::key`` names the
-        key as well. Also the URL of a parquet file, an npy array or a zarr store, or of a folder of them, that fsspec
-        can open (``s3://``, ``gs://``, ``memory://``, ``file://``).
+        A ``.npy``, ``.npz``, ``.safetensors``, ``.pt``, ``.csv``, ``.tsv``, ``.gct``, ``.jsonl`` (also ``.gz``),
+        ``.parquet``, ``.h5``, ``.h5ad`` or ``.zarr`` file, or a folder of such files with consecutive rows.
+        ``file::key`` names the key as well. Also the URL of a parquet file, an npy array or a zarr store, or of a
+        folder of them, that fsspec can open (``s3://``, ``gs://``, ``memory://``, ``file://``).
     key : str, optional
         Part of the file: the array of an npz, HDF5 or zarr file, the tensor of a safetensors or torch file, the matrix
         of AnnData (``X``, an obsm entry by its name, ``layers/NAME`` or ``raw/X``), the list column of a parquet file,

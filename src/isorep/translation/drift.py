@@ -82,7 +82,7 @@ class Reference(Record):
 
     def drift(self, values: Matrix, name: str = "the data") -> Drift:
         """Compare a sample of rows, spread over all of them, with the reference."""
-        chosen = _spread(values.shape[0])
+        chosen = spread_rows(values.shape[0])
         n = len(chosen)
         sample = values if in_chunks(values) is None else HeldRows(values, chosen)
 
@@ -130,7 +130,7 @@ def damped_whitener(values: Array, vectors: Array, n: int) -> Array:
     return np.asarray(vectors / np.sqrt(variances + _DAMPING * variances.mean()))
 
 
-def _spread(n: int) -> Array:
+def spread_rows(n: int) -> Array:
     """A limited number of evenly spread rows, in short runs that a disk reads at once."""
     if n <= SAMPLE:
         return np.arange(n)

@@ -18,10 +18,15 @@ import numpy as np
 from ..alignment.base import AffineMap, rigid_maps, solve_linear
 from ..moments import Moments, merged
 from ..representation import Array
+from ..results import Record
 from ..rows import map_blocks
 
-MAPS = ("rigid", "linear", "ridge", "low_rank")
+MOMENT_MAPS = ("rigid", "linear", "ridge", "low_rank")
+"""The kinds of map that second moments determine."""
+MAPS = (*MOMENT_MAPS, "cosine", "mlp")
 """The kinds of map, simplest first: of two with about the same error, the first is chosen."""
+UNPAIRED = "unpaired"
+"""The kind of map that matched components give, without pairs."""
 
 _STRENGTHS = np.logspace(-8, 3, 45)  # of ridge, in units of the mean variance of the old columns
 _WEAKER = (1.0, 0.1, 0.01)  # a low-rank map needs less shrinking than a ridge map of full rank
@@ -35,10 +40,62 @@ _STILL_HELPS = 0.02  # the smallest gain of a doubling that makes more pairs wor
 
 @dataclass(frozen=True)
 class Setting:
-    """Hyperparameters that selection chooses: the ridge strength in units of summed squares, and the rank."""
+    """Hyperparameters: the ridge strength in units of summed squares, the rank, and the width of a hidden layer."""
 
     strength: float | None = None
     rank: int | None = None
+    hidden: int | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FittedMap(Record):
+    r"""The map :math:`x\mapsto(x-\mu_x)A+\mu_y`, for ``mlp`` with :math:`\max((x-\mu_x)U+b,0)V` added.
+
+    Parameters
+    ----------
+    kind : str
+    matrix : (d_old, d_new) array
+        :math:`A`.
+    old_mean, new_mean : (d_old,) and (d_new,) arrays
+        :math:`\mu_x` and :math:`\mu_y`.
+    hidden : tuple of arrays, optional
+        :math:`U` of shape (d_old, h), :math:`b` of shape (h,) and :math:`V` of shape (h, d_new).
+    norm : float, optional
+        The length that outputs are scaled to; default: they keep theirs.
+    """
+
+    kind: str
+    matrix: Array
+    old_mean: Array
+    new_mean: Array
+    hidden: tuple[Array, Array, Array] | None = None
+    norm: float | None = None
+
+    @classmethod
+    def from_affine(cls, kind: str, fitted: AffineMap, norm: float | None = None) -> FittedMap:
+        """A map from moments, without the columns that pad a narrower target."""
+        matrix = fitted.matrix[:, : fitted.target_width]
+        return cls(kind, matrix, fitted.source_mean, fitted.target_mean, norm=norm)
+
+    def raw(self, rows: Array) -> Array:
+        """Rows under the map, in float64, before their length is set."""
+        centred = np.asarray(rows, np.float64) - self.old_mean
+        mapped = centred @ self.matrix + self.new_mean
+        if self.hidden is not None:
+            into, bias, out = self.hidden
+            mapped += np.maximum(centred @ into + bias, 0.0) @ out
+        return np.asarray(mapped)
+
+    def apply(self, rows: Array) -> Array:
+        """Rows under the map, in float64, of the length that the new vectors have, where they have one."""
+        mapped = self.raw(rows)
+        return mapped if self.norm is None else with_norm(mapped, self.norm)
+
+
+def with_norm(rows: Array, norm: float) -> Array:
+    """Rows scaled to one length; rows of zeros stay zero."""
+    lengths = np.linalg.norm(rows, axis=1)
+    return np.asarray(rows * (norm / np.where(lengths > 0, lengths, 1.0))[:, None])
 
 
 class Training:
@@ -129,6 +186,17 @@ class Training:
 
     def _affine(self, matrix: Array) -> AffineMap:
         return AffineMap(matrix, self.moments.source_mean, self.moments.target_mean)
+
+
+def drop_columns(moments: Moments, left_out: Array, mean: Array) -> None:
+    """Take columns of the old vectors that hardly vary out of the moments, so that no map uses them.
+
+    Least squares would give them huge coefficients, which would amplify noise in other rows.
+    """
+    moments.xx[left_out], moments.xx[:, left_out] = 0.0, 0.0
+    moments.xy[left_out] = 0.0
+    # one mean for all, or merging would put the differences of means back
+    moments.source_mean = np.where(left_out, mean, moments.source_mean)
 
 
 def choose(kind: str, sets: Sequence[tuple[Training, Moments]], unit: float) -> tuple[Setting, float]:

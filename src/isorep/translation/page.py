@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import product
 
 from ..report.charts import COLOURS
@@ -12,31 +12,49 @@ from ..report.figures import IntervalRow, Intervals, Key, Line, Lines
 from ..report.page import page_of, size
 from ..report.read import MISSING, compact, count, fixed, percent
 from ..resampling import Interval
-from .result import Translation, headline_k
+from .confidence import Calibration
+from .extrapolation import StoreRecall
+from .regions import Region
+from .relevance import Relevance
+from .result import Translation, confidence_sentence, headline_k, regions_sentence
 from .retrieval import Recall
+from .unpaired import UnpairedTranslation, check_sentence
 
-REACHED = {"translate": True, "with losses": None, "re-embed": False, "unrelated": False}
+REACHED = {"translate": True, "with losses": None, "re-embed": False, "undecided": None, "unrelated": False}
 HEADLINES = {
     "translate": "Old vectors can be translated instead of embedding again.",
     "with losses": "Old vectors can be translated with some loss.",
     "re-embed": "Translating loses much: embed again where retrieval matters.",
+    "undecided": "A store of that size needs more pairs to be judged.",
     "unrelated": "The rows, as paired, are not shown to be related.",
 }
 STEPS = {"translate": "translate", "with losses": "translate with losses", "re-embed": "embed again"}
-COLOUR = COLOURS | {"ridge": "s1", "low_rank": "s4"}
+COLOUR = COLOURS | {"ridge": "s1", "low_rank": "s4", "cosine": "s3", "mlp": "s5"}
 RETRIEVAL = (
-    "{queries:,} queries of the test fold search {corpus:,} native new vectors by {metric}. Translated queries are the "
-    "case of a store that was embedded again while queries still come from the old model. A translated store is the "
-    "case of a migration: old vectors are translated, and queries are native."
+    "{queries:,} queries search {corpus:,} vectors of the test fold, which no map was fitted to, by {metric}. Store "
+    "translated is the case of a migration: stored old vectors are translated, and queries come from the new model. "
+    "Queries translated is the case of a store that was embedded again while queries still come from the old model. "
+    "Each scenario has its own best map."
 )
 SHARES = {
     "recall": ("Own item found", "The share of queries whose own item is among the k nearest."),
     "overlap": ("Neighbours kept", "Of the k items nearest to the native query, the share that is found."),
 }
+SIZES = (
+    "Recall at {k} of the best map of each scenario. It is measured among {corpus:,} vectors and estimated beyond: the "
+    "number of items closer than the query's own is Poisson, with a rate that is log-normal over queries and grows "
+    "with the store. Intervals are 95%, plus what the method misses when it predicts the sample from an eighth of "
+    "it. The store must hold items like those of the pairs."
+)
 MAPS = (
-    "Errors are distances from the native vector on the test fold: the mean in mean distances of {new} to its mean, "
-    "the RMS in RMS radii; lower is closer, and the mean vector errs 1. The best map is the one of least RMS error on "
-    "the selection folds, which also chose strength and rank."
+    "Cosines are between translated and native vectors of the test fold. Errors are distances from the native vector "
+    "before lengths are set: the mean in mean distances of {new} to its mean, the RMS in RMS radii; lower is closer, "
+    "and the mean vector errs 1. The best map is the one with the highest recall on a selection fold; of several, the "
+    "one of least error."
+)
+CONFIDENCE = (
+    "The confidence of a vector is the cosine between its translation and the new model's vector, predicted from the "
+    "old vector alone. {said} Each half of the test fold is predicted from the other half."
 )
 DRIFT = (
     "The map keeps what vectors of {old} look like. Before it is applied, up to 10,000 rows are compared with that: "
@@ -55,46 +73,167 @@ def page(result: Translation) -> Page:
         f"Translation of {old} (old) to {new} (new)",
         Answer.of(HEADLINES[answer], result.verdict.sentence, REACHED[answer], STEPS, answer),
         _tiles(result),
-        (
-            _retrieval(result),
-            Section("maps", "Maps", (Prose((MAPS.format(new=new),)), _map_table(result), _map_figure(result))),
-            Section("pairs", "How many pairs are enough", (Prose((result.curve.sentence,)), _curve(result))),
-            Section("drift", "What the map is for", (Prose((DRIFT.format(old=old),)), _reference(result))),
-        ),
+        tuple(_sections(result)),
         data=" → ".join(f"{side.name} {size(side.rows, side.columns)}" for side in (result.old, result.new)),
     )
 
 
+def _sections(result: Translation) -> Iterator[Section]:
+    old, new = result.old.name, result.new.name
+    yield _retrieval(result)
+    yield _sizes(result)
+    if result.relevance is not None:
+        yield _relevance(result.relevance)
+    yield Section("maps", "Maps", (Prose((MAPS.format(new=new),)), _map_table(result), _map_figure(result)))
+    if result.regions is not None:
+        yield _regions(result.regions, headline_k(result.retrieval.at))
+    if result.calibration is not None:
+        yield _confidence(result.calibration)
+    yield Section("pairs", "How many pairs are enough", (Prose((result.curve.sentence,)), _curve(result)))
+    yield Section("drift", "What the map is for", (Prose((DRIFT.format(old=old),)), _reference(result)))
+
+
 def _tiles(result: Translation) -> tuple[tuple[str, str, str], ...]:
     k, best, searched = headline_k(result.retrieval.at), result.maps[result.best], result.retrieval
-    native, raw = (_share(each.recall[k]) for each in (searched.ceiling, searched.floor))
+    native, tiles = _share(searched.ceiling.recall[k]), []
+    for name, each in searched.scenarios.items():
+        mine = each.maps[each.best]
+        said = f"{_name(each.best)} map, among {count(searched.corpus)}; native {native}, neighbours kept "
+        tiles.append((f"recall at {k}, {name} translated", _share(mine.recall[k]), said + _share(mine.overlap[k])))
     enough = "more than there are" if result.curve.enough is None else count(result.curve.enough)
-    cosine = fixed(best.held_out.cosine, 3)
+    size = result.settings["store_size"]
+    if size is not None:
+        point = next(point for point in result.chosen.sizes if point.size == size)
+        said = f"{_share(point.low[k])} to {_share(point.high[k])}"
+        tiles.append((f"recall at {k} among {count(size)}", _share(point.recall[k]), f"{result.scenario}: {said}"))
+    length = "lengths vary" if result.norm is None else f"scaled to length {compact(result.norm)}"
     return (
-        (f"recall at {k}", _share(best.recall.recall[k]), f"native {native}, untranslated {raw}"),
-        ("neighbours kept", _share(best.recall.overlap[k]), f"of the {k} that native queries find"),
-        ("held-out error", fixed(best.held_out.mean, 3), f"1 is no better than the mean; mean cosine {cosine}"),
+        *tiles,
+        ("mean cosine", fixed(best.held_out.cosine, 3), f"with native vectors; {length}"),
         ("pairs that are enough", enough, f"of {count(result.pairs['training'])} training pairs"),
     )
 
 
 def _retrieval(result: Translation) -> Section:
     searched = result.retrieval
-    sides = {
-        "native queries": searched.ceiling,
-        "queries translated": searched.maps[result.best],
-        "store translated": searched.store,
-        "untranslated": searched.floor,
-    }
+    sides = {"native": searched.ceiling}
+    sides |= {f"{name} translated": each.maps[each.best] for name, each in searched.scenarios.items()}
+    sides["untranslated"] = result.chosen.untranslated
     figures = tuple(_share_figure(kind, *words, sides) for kind, words in SHARES.items())
-    every = {_name(kind): each for kind, each in searched.maps.items()}
-    every |= {name: sides[name] for name in ("store translated", "native queries", "untranslated")}
-    rows = [(name, *each.recall.values(), *each.overlap.values()) for name, each in every.items()]
+    rows: list[tuple[str | float | None, ...]] = []
+    for name, each in searched.scenarios.items():
+        for kind, found in {**each.maps, "untranslated": each.untranslated}.items():
+            mark = " (best)" if kind == each.best else ""
+            rows.append((f"{name}: {_name(kind)}{mark}", *found.recall.values(), *found.overlap.values()))
+    rows.append(("native", *searched.ceiling.recall.values(), *searched.ceiling.overlap.values()))
     rows.append(("guessing", *searched.chance.values(), *(None for _ in searched.at)))
     columns = {"vectors": str} | {f"{word}@{k}": fixed for word, k in product(("recall", "kept"), searched.at)}
-    title = "Recall and neighbours kept; the maps translate queries"
+    title = "Recall and neighbours kept, where the store or the queries are translated"
     said = RETRIEVAL.format(queries=searched.queries, corpus=searched.corpus, metric=searched.metric)
-    return Section("retrieval", "Retrieval", (Prose((said,)), Row(figures), Table.of("recall", title, columns, rows)))
+    verdicts = tuple(f"{name.capitalize()} translated: {each.verdict}" for name, each in searched.scenarios.items())
+    parts = (Prose((said, *verdicts)), Row(figures), Table.of("recall", title, columns, rows))
+    return Section("retrieval", "Retrieval", parts)
+
+
+def _sizes(result: Translation) -> Section:
+    k, lines, rows = headline_k(result.retrieval.at), [], []
+    for (name, each), series in zip(result.retrieval.scenarios.items(), ("s3", "s2"), strict=True):
+        points = [(math.log10(point.size), point.recall[k]) for point in each.sizes]
+        labels = tuple(_size_label(point, k) for point in each.sizes)
+        lines.append(Line(f"{name} translated", series, tuple(points), labels))
+        rows += [
+            (f"{name}: {_name(each.best)}", point.size, point.recall[k], point.low[k], point.high[k],
+             "measured" if point.measured else "estimated")
+            for point in each.sizes
+        ]  # fmt: skip
+    ticks = tuple((math.log10(point.size), _short(point.size)) for point in _apart(each.sizes))
+    chart = Lines(tuple(lines), ("vectors in the store", f"recall at {k}"), y_range=(0.0, 1.0), ticks=ticks)
+    columns: Forms = {"translated": str, "vectors": count, "recall": fixed, "low": fixed, "high": fixed, "how": str}
+    table = Table.of("sizes", "Recall by size, with 95% intervals", columns, rows)
+    said = SIZES.format(k=k, corpus=result.retrieval.corpus)
+    caption = "The first point is measured, the others are estimated."
+    figure = Figure("sizes-figure", "Recall against the size of the store", caption, "", chart)
+    return Section("sizes", "Recall in a larger store", (Prose((said,)), figure, table))
+
+
+def _apart(points: tuple[StoreRecall, ...]) -> list[StoreRecall]:
+    """Sizes whose ticks do not touch: at least a factor of five apart."""
+    kept: list[StoreRecall] = []
+    for point in points:
+        if not kept or point.size >= 5 * kept[-1].size:
+            kept.append(point)
+    return kept
+
+
+def _size_label(point: StoreRecall, k: int) -> str:
+    ends = f"{_share(point.low[k])} to {_share(point.high[k])}"
+    return f"{count(point.size)} vectors: {_share(point.recall[k])} ({ends})"
+
+
+def _short(size: int) -> str:
+    for unit, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if size >= unit:
+            return f"{size / unit:.3g}{letter}"
+    return str(size)
+
+
+def _relevance(found: Relevance) -> Section:
+    rows = []
+    for name, each in found.scenarios.items():
+        rows.append((f"{name} translated", each.ndcg, each.recall))
+        rows.append((f"{name} untranslated", each.untranslated_ndcg, each.untranslated_recall))
+    rows.append(("native", each.native_ndcg, each.native_recall))
+    said = (
+        f"{count(found.queries)} queries with {count(found.judged)} relevant documents of the test fold, among "
+        f"{count(found.documents)} documents, which the map was not fitted to. "
+        f"{count(found.unknown)} judgements name documents that are not among the pairs, or "
+        "queries without a vector."
+    )
+    columns: Forms = {"vectors": str, "nDCG@10": fixed, "recall@10": fixed}
+    return Section(
+        "relevance", "Your queries", (Prose((said,)), Table.of("judged", "By your judgements", columns, rows))
+    )
+
+
+def _regions(found: tuple[Region, ...], k: int) -> Section:
+    columns: Forms = {
+        "label": str,
+        "rows": count,
+        "cosine": fixed,
+        "others": fixed,
+        "queries": count,
+        f"recall@{k}": fixed,
+        "corrected p": compact,
+        "significantly worse": str,
+    }
+    rows = [
+        (each.label, each.rows, each.cosine, each.others, each.queries, each.recall, each.p_value,
+         "yes" if each.worse else "no")
+        for each in found
+    ]  # fmt: skip
+    table = Table.of("labels", "Labels, those of least cosine first", columns, rows)
+    return Section("labels", "Where the map fails", (Prose((regions_sentence(found),)), table))
+
+
+def _confidence(found: Calibration) -> Section:
+    points = tuple(zip(found.predicted, found.measured, strict=True))
+    labels = tuple(f"predicted {fixed(a, 3)}, measured {fixed(b, 3)}" for a, b in points)
+    low, high = min(map(min, points)), max(map(max, points))
+    if not high > low:
+        low, high = low - 0.01, high + 0.01
+    lines = (
+        Line("measured", "s2", points, labels),
+        Line("as predicted", "s0", ((low, low), (high, high)), ("", "")),
+    )
+    ticks = tuple((low + (high - low) * part / 4, fixed(low + (high - low) * part / 4, 2)) for part in range(5))
+    chart = Lines(lines, ("predicted cosine", "measured cosine"), y_range=(low, high), ticks=ticks)
+    caption = "Tenths of the test rows, from the least to the most confident."
+    said = CONFIDENCE.format(said=confidence_sentence(found).capitalize())
+    table = Table.of(
+        "calibration", "The tenths in numbers", {"predicted": fixed, "measured": fixed}, list(points), folded=True
+    )
+    figure = Figure("confidence-figure", "Predicted and measured cosine", caption, "", chart, table=table)
+    return Section("confidence", "Confidence of single vectors", (Prose((said,)), figure))
 
 
 def _share_figure(kind: str, title: str, caption: str, sides: Mapping[str, Recall]) -> Figure:
@@ -109,7 +248,7 @@ def _share_figure(kind: str, title: str, caption: str, sides: Mapping[str, Recal
 
 
 def _map_table(result: Translation) -> Table:
-    numbers: Forms = dict.fromkeys(("RMS", "R²", "cosine", "selection"), fixed)
+    numbers: Forms = dict.fromkeys(("RMS", "R²", "cosine", "selection RMS"), fixed)
     columns: Forms = {
         "map": str,
         "held-out error": fixed,
@@ -117,7 +256,12 @@ def _map_table(result: Translation) -> Table:
         **numbers,
         "strength": compact,
         "rank": count,
+        "hidden units": count,
     }
+    k, at = headline_k(result.retrieval.at), result.retrieval.at
+    other = next(name for name in result.retrieval.scenarios if name != result.scenario)
+    recalls = [*(f"{result.scenario} recall@{each}" for each in at), f"{other} recall@{k}"]
+    columns = {**columns, **dict.fromkeys(recalls, fixed)}
     rows = [
         (
             _name(kind),
@@ -129,7 +273,9 @@ def _map_table(result: Translation) -> Table:
                 each.held_out.cosine,
                 each.selection_error,
             ),
-            *(each.setting.strength, each.setting.rank),
+            *(each.setting.strength, each.setting.rank, each.setting.hidden),
+            *(each.recalls[result.scenario].recall[number] for number in at),
+            each.recalls[other].recall[k],
         )
         for kind, each in result.maps.items()
     ]
@@ -149,7 +295,7 @@ def _map_figure(result: Translation) -> Figure:
     return Figure(
         "maps-figure",
         "Held-out error of each map",
-        "Held out, with a jackknife interval over test rows.",
+        "Held out, before lengths are set, with a jackknife interval over test rows.",
         "",
         Intervals(tuple(rows), "held-out error; 1 is no better than the mean"),
         legend=(Key("dot", "", "held-out error"), Key("whisker", "", "95% interval")),
@@ -184,6 +330,67 @@ def _reference(result: Translation) -> Definitions:
             ("median distance", compact(known.distance), f"of {count(known.held)} rows that were not fitted to"),
             ("limit of the whitened norm", compact(known.limit), "99.9% of these stay below"),
         )
+    )
+
+
+UNPAIRED_REACHED = {"found": True, "in part": None, "refused": False}
+UNPAIRED_HEADLINES = {
+    "found": "Components match: old vectors can be translated without pairs.",
+    "in part": "Some components match: old vectors can be translated in part.",
+    "refused": "Components do not match: no map can be given without pairs.",
+}
+UNPAIRED_STEPS = {"found": "translate", "in part": "translate in part", "refused": "use pairs"}
+COMPONENTS = (
+    "ICA gives the components of each side up to order and sign. They are matched by their distributions and by their "
+    "relations to each other. Distances are measured on rows that the match was not made with, in units of sampling "
+    "noise: 1 is what two samples of one component have, and 2 counts as none, since components are estimated, too. A "
+    "match counts if it is closer than half of the distance of the nearest other component or sign, closer than a "
+    "twentieth of that of an independent Gaussian, and if these differences exceed noise."
+)
+
+
+def unpaired_page(result: UnpairedTranslation) -> Page:
+    """The answer of a translation without pairs, and its components."""
+    (old, new), answer = result.names, result.verdict.answer
+    columns: Forms = {
+        "old": str,
+        "new": str,
+        "share of variance": _share,
+        "distance": compact,
+        "nearest other": compact,
+        "Gaussian": compact,
+        "reading": str,
+    }
+    rows = [
+        (
+            f"ica{each.old}",
+            f"{'-' if each.sign < 0 else '+'}ica{each.new}",
+            *(each.share, each.distance, each.alternative, each.gaussian),
+            each.problem or "counts",
+        )
+        for each in result.matches
+    ]
+    chance = (
+        f"Random matches of components are as close with p = {fixed(result.p_value, 3)}. Unrelated data can pass this "
+        "test, too: the distances decide."
+    )
+    said = [COMPONENTS, chance, *([] if result.check is None else [f"Pairs: {check_sentence(result.check)}"])]
+    table = Table.of("components", "Matched components", columns, rows)
+    near = f"{result.near_gaussian[0]} and {result.near_gaussian[1]}"
+    tiles = (
+        ("components that match", f"{len(result.counted)} of {result.components}", f"near-Gaussian: {near}"),
+        ("variance that they carry", _share(result.carried), f"of {new}"),
+    )
+    return page_of(
+        result,
+        f"{old} → {new} · translation without pairs",
+        f"Translation of {old} (old) to {new} (new) without pairs",
+        Answer.of(
+            UNPAIRED_HEADLINES[answer], result.verdict.sentence, UNPAIRED_REACHED[answer], UNPAIRED_STEPS, answer
+        ),
+        tiles,
+        (Section("components", "Components", (Prose(tuple(said)), table)),),
+        data=f"{old} {count(result.rows[0])} rows → {new} {count(result.rows[1])} rows",
     )
 
 

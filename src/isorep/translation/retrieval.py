@@ -1,29 +1,38 @@
-"""Retrieval: do translated queries find their own item, and the neighbours that native queries find?"""
+"""Retrieval in two scenarios: the store is translated and queries are native, or queries are translated.
+
+Do queries find their own item, and the neighbours that native queries find in a native store?
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..alignment import AffineMap
 from ..representation import Array, Matrix
-from ..rows import Progress, block_rows, read_rows, select, stream_rows
+from ..results import Verdict
+from ..rows import Progress, block_rows, equal_rows, map_blocks, read_rows, select, stream_rows
 from ..similarity.neighbours import nearest
+from .extrapolation import StoreRecall
+from .maps import FittedMap
 
 Preparation = Callable[[Array], Array]
 
 METRICS = {"cosine": "cosine", "euclidean": "euclidean", "dot": "inner_product"}  # and their names in the search
+SCENARIOS = ("store", "queries")
+"""What is translated: the stored vectors, searched by queries of the new model; or queries of the old model."""
+UNTRANSLATED = "untranslated"
 _CORPUS_BYTES = 2**28  # of vectors in memory; the search takes as much again
+_LEAST_DEPTH = 17  # neighbours that are searched for, at least: recall in larger stores follows from them
 
 
 @dataclass(frozen=True)
 class Recall:
     """Shares from 0 to 1 by number of neighbours k, higher is better.
 
-    ``recall``: the query's own item is among the k nearest. ``overlap``: of the k items nearest to the native query,
-    those among the k nearest here; the query's own item is left out of both.
+    ``recall``: the query's own item, or one with the same new vector, is among the k nearest. ``overlap``: of the k
+    items nearest to the native query, those among the k nearest here; the query's own item is left out of both.
     """
 
     recall: dict[int, float]
@@ -31,19 +40,39 @@ class Recall:
 
 
 @dataclass(frozen=True)
-class Retrieval:
-    """Retrieval among native new vectors by queries of the test fold.
+class Scenario:
+    """Retrieval in one scenario.
 
     Attributes
     ----------
+    best : str
+        The map that this scenario chose, on selection folds.
     maps : dict of str to Recall
-        Translated queries, by each map, in the native corpus.
-    store : Recall
-        Native queries in a corpus translated by the best map.
-    ceiling : Recall
-        Native queries.
-    floor : Recall
+        Retrieval with each map, on the test fold.
+    untranslated : Recall
         Old vectors as they are; where widths differ, padded with zeros or cut.
+    sizes : tuple of StoreRecall
+        Recall of the best map by the size of the store: measured at the sample's, estimated beyond.
+    verdict : Verdict
+    """
+
+    best: str
+    maps: dict[str, Recall]
+    untranslated: Recall
+    sizes: tuple[StoreRecall, ...]
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """Retrieval by queries of the test fold.
+
+    Attributes
+    ----------
+    scenarios : dict of str to Scenario
+        ``store``: native queries search translated vectors. ``queries``: translated queries search native vectors.
+    ceiling : Recall
+        Native queries in native vectors.
     chance : dict of int to float
         The recall of guessing.
     """
@@ -52,19 +81,35 @@ class Retrieval:
     queries: int
     corpus: int
     at: tuple[int, ...]
-    maps: dict[str, Recall]
-    store: Recall
+    scenarios: dict[str, Scenario]
     ceiling: Recall
-    floor: Recall
     chance: dict[int, float]
 
 
-def measure_retrieval(
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What queries of one kind found: shares, and for each query the number of items closer than its own."""
+
+    share: Recall
+    closer: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Searches:
+    """All searches by one set of queries in one set of items; ``found`` is by scenario, then by map."""
+
+    queries: Array
+    corpus: int
+    at: tuple[int, ...]
+    ceiling: Found
+    found: dict[str, dict[str, Found]] = field(default_factory=dict)
+
+
+def search_rows(
     x: Matrix,
     y: Matrix,
-    test: Array,
-    maps: Mapping[str, AffineMap],
-    best: str,
+    rows: Array,
+    maps: Mapping[str, FittedMap],
     *,
     at: Sequence[int],
     metric: str,
@@ -72,52 +117,62 @@ def measure_retrieval(
     n_corpus: int,
     rng: np.random.Generator,
     progress: Progress,
-) -> Retrieval:
-    """Search a sample of the paired rows, which holds the queries' own items, in bounded memory."""
-    n, width = y.shape
-    queries = np.sort(rng.choice(test, min(n_queries, len(test)), replace=False))
-    most = max(min(n_corpus, n, _CORPUS_BYTES // (4 * width)), len(queries))
-    others = np.setdiff1d(np.arange(n), queries, assume_unique=True)
+    stage: str = "retrieval",
+) -> Searches:
+    """Search a sample of held-out rows, which holds the queries' own items, in bounded memory.
+
+    No map was fitted to ``rows``: a store that holds training rows, translated better than others, would mislead.
+    """
+    width = y.shape[1]
+    queries = np.sort(rng.choice(rows, min(n_queries, len(rows)), replace=False))
+    room = _CORPUS_BYTES // (4 * max(width, x.shape[1]))
+    most = max(min(n_corpus, len(rows), room), len(queries))
+    others = np.setdiff1d(rows, queries, assume_unique=True)
     corpus = np.sort(np.concatenate([queries, rng.choice(others, most - len(queries), replace=False)]))
     own = np.searchsorted(corpus, queries)
     at = tuple(k for k in at if k < len(corpus)) or (1,)
+    depth = min(max(*at, _LEAST_DEPTH) + 1, len(corpus))
     old, native = (read_rows(side, queries).astype(np.float64) for side in (x, y))
     prepare = _preparation(metric, native)
-    padded = np.pad(old, ((0, 0), (0, max(width - old.shape[1], 0))))[:, :width]
-    searched = {"ceiling": native, "floor": padded}
-    searched |= {f"map {name}": _mapped(fitted, old) for name, fitted in maps.items()}
-    searched["store"] = native
-    items = _corpus(y, corpus, None, prepare, width)
-    recalls: dict[str, Recall] = {}
-    for step, (name, vectors) in enumerate(searched.items()):
-        if name == "store":
-            items = _corpus(x, corpus, maps[best], prepare, width)
-        near = nearest(prepare(vectors), items, min(max(at) + 1, len(corpus)), metric=METRICS[metric])
-        if name == "ceiling":
-            wanted = near
-        recalls[name] = _recall(near, wanted, own, at)
-        progress("retrieval", step + 1, len(searched))
-    return Retrieval(
-        metric=metric,
-        queries=len(queries),
-        corpus=len(corpus),
-        at=at,
-        maps={name: recalls[f"map {name}"] for name in maps},
-        store=recalls["store"],
-        ceiling=recalls["ceiling"],
-        floor=recalls["floor"],
-        chance={k: k / len(corpus) for k in at},
-    )
+    steps, done = 2 + 2 * len(maps), 0
+
+    def search(vectors: Array, items: Array) -> Array:
+        return nearest(vectors, items, depth, metric=METRICS[metric])
+
+    items = _read(y, corpus, width, prepare)
+    same = equal_rows(items)
+    wanted = search(prepare(native), items)
+    ceiling = _found(wanted, wanted, own, same, at)
+    found: dict[str, dict[str, Found]] = {name: {} for name in SCENARIOS}
+    padded = _fitting(old, width)
+    for name, vectors in ({UNTRANSLATED: padded} | {kind: each.apply(old) for kind, each in maps.items()}).items():
+        found["queries"][name] = _found(search(prepare(vectors), items), wanted, own, same, at)
+        done += 1
+        progress(stage, done, steps)
+    stored, out = _read(x, corpus, x.shape[1], None), items
+    for name in (UNTRANSLATED, *maps):
+
+        def fill(rows: slice, name: str = name) -> None:
+            block = stored[rows].astype(np.float64)
+            out[rows] = prepare(_fitting(block, width) if name == UNTRANSLATED else maps[name].apply(block))
+
+        map_blocks(fill, len(corpus), block_rows(width, x.shape[1], cells=2**20))
+        found["store"][name] = _found(search(prepare(native), out), wanted, own, same, at)
+        done += 1
+        progress(stage, done, steps)
+    return Searches(queries, len(corpus), at, ceiling, found)
 
 
-def _recall(near: Array, wanted: Array, own: Array, at: Sequence[int]) -> Recall:
-    hit = near == own[:, None]
+def _found(near: Array, wanted: Array, own: Array, same: Array, at: Sequence[int]) -> Found:
+    """Shares, and the place of the first item with the query's own new vector; the depth where there is none."""
+    hit = same[near] == same[own][:, None]
+    closer = np.where(hit.any(axis=1), hit.argmax(axis=1), near.shape[1])
     here, there = _without(near, own), _without(wanted, own)
     overlap = {}
     for k in at:
         shared = [len(np.intersect1d(a[:k], b[:k], assume_unique=True)) for a, b in zip(here, there, strict=True)]
         overlap[k] = float(np.mean(shared)) / k
-    return Recall({k: float(hit[:, :k].any(axis=1).mean()) for k in at}, overlap)
+    return Found(Recall({k: float((closer < k).mean()) for k in at}, overlap), closer)
 
 
 def _without(near: Array, own: Array) -> Array:
@@ -127,18 +182,21 @@ def _without(near: Array, own: Array) -> Array:
     return np.asarray(near[keep].reshape(len(near), -1))
 
 
-def _corpus(side: Matrix, rows: Array, fitted: AffineMap | None, prepare: Preparation, width: int) -> Array:
-    """Rows ready to be searched, translated where a map is given."""
+def _read(side: Matrix, rows: Array, width: int, prepare: Preparation | None) -> Array:
+    """Rows in memory, in float32, ready to be searched where that is asked for."""
     out = np.empty((len(rows), width), np.float32)
 
     def ready(start: int, block: Array) -> tuple[int, Array]:
-        block = block.astype(np.float64)
-        return start, prepare(block if fitted is None else _mapped(fitted, block))
+        return start, block if prepare is None else prepare(block.astype(np.float64))
 
-    size = block_rows(*side.shape[1:], width)
-    for start, block in stream_rows(ready, [select(side, rows)], size, per_row=width):
+    for start, block in stream_rows(ready, [select(side, rows)], block_rows(side.shape[1], width), per_row=width):
         out[start : start + len(block)] = block
     return out
+
+
+def _fitting(old: Array, width: int) -> Array:
+    """Old vectors as they are, padded with zeros or cut to the new width."""
+    return np.pad(old, ((0, 0), (0, max(width - old.shape[1], 0))))[:, :width]
 
 
 def _preparation(metric: str, native: Array) -> Preparation:
@@ -149,7 +207,3 @@ def _preparation(metric: str, native: Array) -> Preparation:
     centre = native.mean(axis=0) if metric == "euclidean" else np.zeros(native.shape[1])
     scale = float(np.sqrt(((native - centre) ** 2).sum(axis=1).mean())) or 1.0
     return lambda rows: np.asarray((rows - centre) / scale, np.float32)
-
-
-def _mapped(fitted: AffineMap, rows: Array) -> Array:
-    return fitted.apply(rows)[:, : fitted.target_width]

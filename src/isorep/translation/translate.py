@@ -1,19 +1,18 @@
 """``isorep.translate``: from paired vectors of two models to a map and its loss.
 
 One code per row assigns it to testing, selection or fitting, so that one pass of moments serves all steps.
-The steps are moments, selection, fits, the test fold, retrieval and the learning curve.
+The steps are moments, settings, selection by recall, fits, the test fold, retrieval and the learning curve.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..alignment import AffineMap
 from ..covariance import Factor, factor_covariance, left_out_sentence
 from ..errors import InputError
 from ..ica.unmixing import as_source
@@ -21,25 +20,51 @@ from ..moments import Moments, fold_moments, leave_one_out, merged, require_memo
 from ..pairs import Pair, Repeats, Side, broken_pairing, describe_side, open_pair, repeats_without_groups, rms_radius
 from ..representation import Array, Matrix, rounding_of
 from ..resampling import assign_blocks, assign_folds, common_codes, ratio_jackknife, t_interval
-from ..rows import Progress, block_rows, equal_rows, map_blocks, map_rows, no_progress, select
+from ..rows import Progress, block_rows, equal_rows, map_blocks, map_rows, no_progress, read_rows, select
 from ..settings import check_choice, check_counts, check_names, check_seed
-from .drift import Reference, calibrated, damped_whitener
-from .maps import MAPS, Setting, Training, best_of, choose, learning_curve
-from .result import HeldOut, MapRecord, Translation, collect_caveats, judge, unrelated
-from .retrieval import METRICS, measure_retrieval
+from .confidence import cosines, features_of, fit_confidence
+from .drift import Reference, calibrated, damped_whitener, spread_rows
+from .extrapolation import Extrapolation
+from .maps import MAPS, MOMENT_MAPS, FittedMap, Setting, Training, best_of, choose, drop_columns, learning_curve
+from .networks import fit_cosine, fit_mlp, training_rows
+from .regions import regions
+from .relevance import Relevance, measure_relevance, open_queries, read_relevance
+from .result import (
+    HeldOut,
+    MapRecord,
+    Translation,
+    collect_caveats,
+    headline_k,
+    is_enough,
+    judge,
+    unrelated,
+)
+from .retrieval import METRICS, SCENARIOS, UNTRANSLATED, Found, Retrieval, Scenario, Searches, search_rows
 from .translator import Translator
+
+_EVEN, _MOSTLY = 0.01, 0.99  # new vectors are normalised if this share of them have one length, up to this share of it
+_LARGER = (10, 100, 1000)  # stores relative to the sample, for which recall is estimated
+_WIDTHS = 3.92  # standard errors in a 95% interval
+_CLOSE = 0.005  # recall on the selection fold that counts as equal
 
 
 def translate(
     old: Any,
     new: Any,
     *,
-    maps: Sequence[str] = MAPS,
+    maps: Sequence[str] | str = "auto",
+    scenario: str = "store",
+    store_size: int | None = None,
+    normalise: bool | None = None,
     folds: int = 5,
     groups: Any = None,
+    labels: Any = None,
     join: bool = False,
     at: Sequence[int] = (1, 10, 100),
     metric: str = "cosine",
+    queries: Any = None,
+    old_queries: Any = None,
+    relevance: Any = None,
     n_queries: int = 1000,
     n_corpus: int = 100_000,
     n_boot: int = 1000,
@@ -48,32 +73,50 @@ def translate(
 ) -> Translation:
     r"""Translate vectors of an old model into the space of a new one, and measure the loss.
 
-    Maps :math:`x\mapsto(x-\mu_x)A+\mu_y` are fitted from the moments of paired rows. One fold is kept for testing
-    only; on the others, cross-validation from moments alone chooses the strength of ``ridge``,
+    Maps :math:`x\mapsto(x-\mu_x)A+\mu_y` are fitted from the moments of paired rows, or trained on the rows. One fold
+    is kept for testing only; on the others, cross-validation from moments alone chooses the strength of ``ridge``,
 
     .. math:: \min_A\|Y-XA\|_F^2+\lambda\|A\|_F^2,
 
-    the rank and strength of ``low_rank``, and the best map. The test fold then gives errors, the learning curve, and
-    recall: translated queries search native vectors.
+    and the rank and strength of ``low_rank``. One of them chooses the map with the highest recall, in each of two
+    scenarios: native queries search a translated store, or translated queries search native vectors. The test fold then
+    gives recall, errors and the learning curve. Where new vectors have one length, translated ones are given it.
 
     Parameters
     ----------
     old, new : (n, d) arrays, Representations, paths or Dask arrays
         Paired rows: the same items, embedded by both models.
-    maps : sequence of str
-        Kinds of map to fit; default: all, ``rigid``, ``linear``, ``ridge``, ``low_rank``.
+    maps : str or sequence of str
+        Kinds of map to try: ``rigid``, ``linear``, ``ridge``, ``low_rank``, ``cosine``, ``mlp``, or ``"all"``. Default
+        ``"auto"``: those from moments, and the others, which take longer, where these lose something.
+    scenario : {"store", "queries"}
+        What will be translated: the store (default), or queries. It chooses the map that is kept and the verdict; both
+        scenarios are reported.
+    store_size : int, optional
+        Number of vectors of the store: recall is estimated for it, and chooses the map. Default: the sample's size.
+    normalise : bool, optional
+        Whether translated vectors get the length of new ones; default: if new vectors have one length.
     folds : int
         Number of folds, at least 3: one for testing, the others for selection.
     groups : (n,) array, optional
         Label per row: rows with one label (chunks of a document) stay in one fold and are left out together for
         intervals. With ``join``, one label per row of ``old`` as given. Default: rows that are equal on either side
         form a group.
+    labels : (n,) array, optional
+        Label per row, given as ``groups``: cosine and recall are reported for each label, and labels on which the map
+        is significantly worse are named.
     join : bool
         Align by row id; default: raise an error if order or rows differ.
     at : sequence of int
         Numbers of neighbours k for recall and overlap.
     metric : {"cosine", "euclidean", "dot"}
         Metric by which neighbours are ranked; default cosine.
+    queries, relevance : Representation or path, and path or dict, optional
+        Queries embedded by the new model, with ids, and relevance judgements: nDCG and recall at 10 among the paired
+        rows, which need ids, too. A file of judgements has lines of TREC qrels, or of query, document and grade; a dict
+        has the grade of each document by query.
+    old_queries : Representation or path, optional
+        The same queries embedded by the old model, for the scenario ``queries``.
     n_queries, n_corpus : int
         Largest numbers of queries (from the test fold) and of vectors to search.
     n_boot : int
@@ -103,64 +146,97 @@ def translate(
     >>> result.best, result.verdict.answer
     ('linear', 'translate')
     """
-    wanted, at = check_names("maps", maps, MAPS), _checked_counts(at)
-    kinds = [kind for kind in MAPS if kind in wanted]
+    kinds, later = _checked_maps(maps)
+    at = _checked_counts(at)
     check_counts(folds=(folds, 3), n_queries=(n_queries, 1), n_corpus=(n_corpus, 2), n_boot=(n_boot, 0))
+    if store_size is not None:
+        check_counts(store_size=(store_size, 2))
     check_seed(random_state)
     check_choice("metric", metric, list(METRICS))
+    check_choice("scenario", scenario, list(SCENARIOS))
     report = progress or no_progress
     pair, match, given = open_pair(old, new, ("old", "new"), groups, join)
-    seeds = np.random.SeedSequence(random_state).spawn(3)
-    for_folds, for_queries, for_boot = (np.random.default_rng(seed) for seed in seeds)
+    marks = None if labels is None else _label_names(labels, pair, match.source_rows)
+    judged = _checked_judgements(pair, queries, old_queries, relevance)
+    seeds = np.random.SeedSequence(random_state).spawn(5)
+    for_folds, for_queries, for_boot, for_selection, for_rows = (np.random.default_rng(seed) for seed in seeds)
     repeats = repeats_without_groups((equal_rows(pair.x), equal_rows(pair.y)), folds, None) if given is None else None
-    labels = given if repeats is None else repeats.groups
-    split = split_rows(pair.n, folds, labels, for_folds)
+    together = given if repeats is None else repeats.groups
+    split = split_rows(pair.n, folds, together, for_folds)
     sums = sum_rows(pair, split, report)
-    settings, selection_errors, best = select_maps(sums, split, kinds, report)
-    fitted, kept = fit_maps(sums, settings, best)
-    together = common_codes(labels, pair.n, split.test_rows, "groups")
-    blocks = assign_blocks(len(split.test_rows), together, for_boot)
-    held, reference = score_maps(pair, split.test_rows, sums, fitted, blocks, report)
+    norm = common_norm(pair.y, normalise)
+    search: dict[str, Any] = {
+        "at": at,
+        "metric": metric,
+        "n_queries": n_queries,
+        "n_corpus": n_corpus,
+        "progress": report,
+    }
+    chosen = select_maps(
+        pair, split, sums, kinds, later, norm, scenario, store_size, search, for_selection, for_rows, report
+    )
+    best = chosen.best[scenario]
+    fitted, kept = fit_maps(pair, split, sums, chosen, scenario, norm, for_rows, report)
+    grouped = common_codes(together, pair.n, split.test_rows, "groups")
+    blocks = assign_blocks(len(split.test_rows), grouped, for_boot)
+    tested = score_maps(pair, split.test_rows, sums, fitted, chosen, best, blocks, report)
+    held = tested.held
     if n_boot == 0:
         held = {kind: replace(each, interval=None) for kind, each in held.items()}
-    retrieval = measure_retrieval(
-        pair.x,
-        pair.y,
-        split.test_rows,
-        fitted,
-        best,
-        at=at,
-        metric=metric,
-        n_queries=n_queries,
-        n_corpus=n_corpus,
-        rng=for_queries,
-        progress=report,
-    )
+    searches = search_rows(pair.x, pair.y, split.test_rows, fitted, rng=for_queries, **search)
+    units = None if grouped is None or together is None else len(np.unique(together[searches.queries]))
     records = {
-        kind: MapRecord(kind, settings[kind], selection_errors[kind], held[kind], retrieval.maps[kind])
-        for kind in kinds
+        kind: MapRecord(
+            kind,
+            chosen.settings[kind],
+            chosen.errors[kind],
+            held[kind],
+            {name: searches.found[name][kind].share for name in SCENARIOS},
+        )
+        for kind in fitted
     }
+    retrieval = _retrieval(pair.names, records, chosen.best, searches, metric, store_size, units, norm, for_queries)
     pairs = {"all": pair.n, "training": sums.training.moments.n, "test": sums.codes[-1].n}
+    from_moments = best in MOMENT_MAPS
     facts = {
         "old": pair.names[0],
         "new": pair.names[1],
-        "pairs": pair.n,
+        "pairs": pair.n if from_moments else pairs["training"],
+        "scenario": scenario,
         "held-out error": records[best].held_out.mean,
-        "recall": {str(k): share for k, share in records[best].recall.recall.items()},
+        "held-out cosine": records[best].held_out.cosine,
+        "recall": {str(k): share for k, share in records[best].recalls[scenario].recall.items()},
         "corpus": retrieval.corpus,
         "fingerprints": {"old": as_source(pair.x).fingerprint(), "new": as_source(pair.y).fingerprint()},
     }
+    confidence, calibration = tested.confidence or (None, None)
+    curve_kind = best if from_moments else chosen.best_moments
+    setting = chosen.settings.get(curve_kind, chosen.start)
+    curve = learning_curve(curve_kind, sums.codes, setting, sums.unit, sums.radius, sums.training.rounding)
+    found = None
+    if marks is not None:
+        k = headline_k(retrieval.at)
+        asked = searches.found[scenario][best].closer < k
+        names, codes = marks
+        found = regions(names, codes[split.test_rows], tested.cosines, grouped, codes[searches.queries], asked)
     return Translation(
         maps=records,
         best=best,
+        scenario=scenario,
+        norm=norm,
         retrieval=retrieval,
-        curve=learning_curve(best, sums.codes, settings[best], sums.unit, sums.radius, sums.training.rounding),
-        translator=Translator.from_map(best, kept, reference, facts),
+        curve=curve,
+        translator=Translator(
+            kept, tested.reference, facts, confidence, sums.total if from_moments else None, chosen.settings[best]
+        ),
         old=sums.sides[0],
         new=sums.sides[1],
         pairs=pairs,
         settings={
-            "maps": list(kinds),
+            "maps": list(fitted),
+            "scenario": scenario,
+            "store_size": None if store_size is None else int(store_size),
+            "normalise": normalise,
             "folds": int(folds),
             "groups": None if given is None else int(given.max()) + 1,
             "join": bool(join),
@@ -172,18 +248,90 @@ def translate(
             "random_state": int(random_state),
             "rows_dropped": [match.dropped_from_source, match.dropped_from_target],
         },
-        verdict=judge(*pair.names, records[best], retrieval),
+        verdict=retrieval.scenarios[scenario].verdict,
+        calibration=calibration,
+        regions=found,
+        relevance=None if judged is None else judged(split.test_rows, fitted, chosen.best, metric),
         caveats=(
-            *_about_rows(pair, records[best], repeats, random_state),
+            *_about_rows(pair, records[best], retrieval, scenario, repeats, random_state),
             *([] if sums.left_out is None else [f"{sums.left_out}; the map leaves them out"]),
-            *collect_caveats(*sums.sides, pairs, match, labels, retrieval, sums.resolved),
+            *collect_caveats(
+                *sums.sides,
+                pairs,
+                match,
+                together,
+                retrieval,
+                sums.resolved,
+                norm=norm,
+                normalise=normalise,
+                store_size=store_size,
+                untried=[kind for kind in later if kind not in records],
+            ),
         ),
     )
 
 
-def _about_rows(pair: Pair, best: MapRecord, repeats: Repeats | None, seed: int) -> list[str]:
+def _checked_maps(maps: Sequence[str] | str) -> tuple[list[str], list[str]]:
+    """The kinds to try, and those to try only where these lose something."""
+    if isinstance(maps, str) and maps == "auto":
+        return list(MOMENT_MAPS), [kind for kind in MAPS if kind not in MOMENT_MAPS]
+    if isinstance(maps, str) and maps == "all":
+        return list(MAPS), []
+    wanted = check_names("maps", maps, MAPS)
+    return [kind for kind in MAPS if kind in wanted], []
+
+
+def _label_names(labels: Any, pair: Pair, rows: Array | None) -> tuple[Array, Array]:
+    """The labels and the label of each common row."""
+    codes = common_codes(labels, pair.given, rows, "labels")
+    given = np.asarray(labels) if rows is None else np.asarray(labels)[rows]
+    if codes is None:  # labels are there, so codes are
+        raise InputError("labels is empty")
+    names = np.empty(int(codes.max()) + 1, dtype=object)
+    names[codes] = given.astype(str)
+    return names, codes
+
+
+def _checked_judgements(
+    pair: Pair, queries: Any, old_queries: Any, relevance: Any
+) -> Callable[[Array, Mapping[str, FittedMap], Mapping[str, str], str], Relevance] | None:
+    """How to measure by judgements and the queries of both models, where they are given."""
+    if queries is None and relevance is None and old_queries is None:
+        return None
+    if queries is None or relevance is None:
+        raise InputError("queries of the new model and relevance judgements belong together: give both")
+    ids = pair.ids
+    if ids is None:
+        raise InputError("relevance judgements refer to ids, and neither side has row ids")
+    judgements = relevance if isinstance(relevance, Mapping) else read_relevance(relevance)
+    new = open_queries(queries, int(pair.y.shape[1]), "queries")
+    old = None if old_queries is None else open_queries(old_queries, int(pair.x.shape[1]), "old_queries")
+
+    def measure(test: Array, fitted: Mapping[str, FittedMap], best: Mapping[str, str], metric: str) -> Relevance:
+        kept = {name: fitted[kind] for name, kind in best.items()}
+        return measure_relevance(pair.x, pair.y, ids, test, dict(judgements), new, old, kept, metric)
+
+    return measure
+
+
+def common_norm(y: Matrix, normalise: bool | None) -> float | None:
+    """The length of the new vectors, if 99% of them have one length within 1%; or by the caller's choice."""
+    if normalise is False:
+        return None
+    norms = np.linalg.norm(read_rows(y, spread_rows(int(y.shape[0]))).astype(np.float64), axis=1)
+    middle = float(np.median(norms))
+    even = middle > 0 and float((np.abs(norms - middle) <= _EVEN * middle).mean()) >= _MOSTLY
+    if not even and not (normalise and middle > 0):
+        return None
+    return middle
+
+
+def _about_rows(
+    pair: Pair, best: MapRecord, retrieval: Retrieval, scenario: str, repeats: Repeats | None, seed: int
+) -> list[str]:
     """Rows that repeat, and a pairing that looks broken."""
-    broken = broken_pairing(pair.x, pair.y, pair.names, seed) if unrelated(best) else None
+    lost = unrelated(best, best.recalls[scenario], retrieval)
+    broken = broken_pairing(pair.x, pair.y, pair.names, seed) if lost else None
     repeated = [] if repeats is None else repeats.notes(pair.names, pair.n)
     return [*filter(None, [broken]), *repeated, *pair.reading]
 
@@ -285,7 +433,7 @@ def sum_rows(pair: Pair, split: Split, report: Progress) -> Sums:
     sides = ((pair.names[0], x, total), (pair.names[1], y, total.swapped()))
     (old, factor), (new, _) = map_blocks(lambda one: _side(*sides[one.start]), 2, 1)
     for moments in (*codes, total):
-        _drop_columns(moments, factor.left_out, total.source_mean)
+        drop_columns(moments, factor.left_out, total.source_mean)
     training = Training(merged(codes[:-1]), rounding_of(x))
     return Sums(codes, total, training, (old, new), factor.resolved, left_out_sentence(factor, pair.names[0]))
 
@@ -297,49 +445,220 @@ def _side(name: str, values: Matrix, total: Moments) -> tuple[Side, Factor]:
     return describe_side(name, values, factor, radius), factor
 
 
-def _drop_columns(moments: Moments, left_out: Array, mean: Array) -> None:
-    """Take columns of the old vectors that hardly vary out of the moments, so that no map uses them.
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """What the selection folds chose.
 
-    Least squares would give them huge coefficients, which would amplify noise in other rows.
+    ``settings`` and ``errors`` (RMS, in radii) are by kind, ``best`` is the kind of each scenario and ``best_moments``
+    that of least error among maps from moments; ``start`` is the setting of the ridge map that training starts from.
+    ``shrunk`` holds, for maps trained on rows, the mean output, the mean
+    of the new vectors and the factor by which outputs deviate least from native vectors.
     """
-    moments.xx[left_out], moments.xx[:, left_out] = 0.0, 0.0
-    moments.xy[left_out] = 0.0
-    # one mean for all, or merging would put the differences of means back
-    moments.source_mean = np.where(left_out, mean, moments.source_mean)
+
+    settings: dict[str, Setting]
+    errors: dict[str, float]
+    best: dict[str, str]
+    best_moments: str
+    start: Setting
+    shrunk: dict[str, tuple[Array, Array, float]]
 
 
 def select_maps(
-    sums: Sums, split: Split, kinds: Sequence[str], report: Progress
-) -> tuple[dict[str, Setting], dict[str, float], str]:
-    """The setting of every kind and its RMS error over the selection folds, in radii; and the best kind."""
+    pair: Pair,
+    split: Split,
+    sums: Sums,
+    kinds: Sequence[str],
+    later: Sequence[str],
+    norm: float | None,
+    scenario: str,
+    store_size: int | None,
+    search: Mapping[str, Any],
+    for_queries: np.random.Generator,
+    for_rows: np.random.Generator,
+    report: Progress,
+) -> Chosen:
+    """Settings by cross-validated error; the kind by recall on the last selection fold, then by error.
+
+    Kinds in ``later`` are tried if the best of the others would lose something.
+    """
     folds = split.selection_folds(sums.codes)
     without = [Training(moments, sums.training.rounding) for moments in leave_one_out(folds)]
+    sets = list(zip(without, folds, strict=True))
     settings, errors = {}, {}
-    for index, kind in enumerate(kinds):
-        settings[kind], errors[kind] = choose(kind, list(zip(without, folds, strict=True)), sums.unit)
-        report("selection", index + 1, len(kinds))
-    spread = sum(float(np.trace(fold.yy)) for fold in folds)
-    rms = {kind: float(np.sqrt(error / sums.training.moments.n)) / sums.radius for kind, error in errors.items()}
-    return settings, rms, best_of(errors, spread)
+    from_moments = [kind for kind in MOMENT_MAPS if kind in kinds or kind == "ridge"]  # others start from ridge
+    for index, kind in enumerate(from_moments):
+        settings[kind], errors[kind] = choose(kind, sets, sums.unit)
+        report("selection", index + 1, len(from_moments))
+    n, spread = sums.training.moments.n, sum(float(np.trace(fold.yy)) for fold in folds)
+    held = np.flatnonzero(split.codes == split.n_codes - 2)
+    last = without[-1]
+    ridge = FittedMap.from_affine("ridge", last.fit("ridge", settings["ridge"]), norm)
+    shrunk: dict[str, tuple[Array, Array, float]] = {}
+    closer: dict[str, dict[str, Found]] = {name: {} for name in SCENARIOS}
+    state = for_queries.bit_generator.state
+
+    def look(some: Sequence[str]) -> Searches:
+        fitted = {}
+        for kind in some:
+            if kind in MOMENT_MAPS:
+                fitted[kind] = FittedMap.from_affine(kind, last.fit(kind, settings[kind]), norm)
+                continue
+            rows = np.flatnonzero(split.codes < split.n_codes - 2)
+            fitted[kind] = trained(kind, pair, rows, ridge, norm, for_rows, report)
+            hidden = fitted[kind].hidden
+            settings[kind] = Setting(hidden=None if hidden is None else len(hidden[1]))
+            own, shrunk[kind] = _shrunk_error(fitted[kind], pair, held)
+            by_ridge = _squared_error(ridge, pair, held)
+            errors[kind] = errors["ridge"] * own / by_ridge if by_ridge > 0 else own * n
+        for_queries.bit_generator.state = state  # the same queries for all kinds
+        found = search_rows(pair.x, pair.y, held, fitted, rng=for_queries, stage="selection by recall", **search)
+        for name in SCENARIOS:
+            closer[name] |= {kind: each for kind, each in found.found[name].items() if kind != UNTRANSLATED}
+        return found
+
+    def pick(found: Searches) -> dict[str, str]:
+        size, k = store_size or found.corpus, headline_k(found.at)
+        return {
+            name: _best_kind({kind: each.closer for kind, each in by.items()}, errors, spread, found.corpus, size, k)
+            for name, by in closer.items()
+        }
+
+    found = look(list(kinds))
+    best = pick(found)
+    if later:
+        mine, k = closer[scenario][best[scenario]], headline_k(found.at)
+        size = store_size or found.corpus
+        share = Extrapolation(mine.closer, found.corpus, np.random.default_rng(0)).at(size, (k,)).recall[k]
+        more = [kind for kind in later if norm is not None or kind != "cosine" or search["metric"] == "cosine"]
+        if not is_enough(share, found.ceiling.share.recall[k], mine.share.overlap[k]) and len(held) > 1:
+            best = pick(look(more))
+    rms = {kind: float(np.sqrt(error / n)) / sums.radius for kind, error in errors.items()}
+    of_moments = {kind: errors[kind] for kind in from_moments if kind in kinds} or {"ridge": errors["ridge"]}
+    tried = {kind: settings[kind] for kind in MAPS if kind in closer["store"]}
+    return Chosen(tried, rms, best, best_of(of_moments, spread), settings["ridge"], shrunk)
 
 
-def fit_maps(sums: Sums, settings: Mapping[str, Setting], best: str) -> tuple[dict[str, AffineMap], AffineMap]:
-    """Every map fitted to the training rows, and the best one to all rows, in parallel."""
+def _best_kind(
+    closer: Mapping[str, Array], errors: Mapping[str, float], spread: float, corpus: int, size: int, k: int
+) -> str:
+    """The kind of least error among those whose recall at k, in a store of the given size, is about the highest.
+
+    That is within the standard error of the highest one, and at least 0.005.
+    """
+    found = {
+        kind: Extrapolation(each, corpus, np.random.default_rng(0)).at(size, (k,)) for kind, each in closer.items()
+    }
+    top = max(found.values(), key=lambda each: each.recall[k])
+    enough = top.recall[k] - max(_CLOSE, (top.high[k] - top.low[k]) / _WIDTHS)
+    return best_of({kind: errors[kind] for kind, each in found.items() if each.recall[k] >= enough}, spread)
+
+
+def trained(
+    kind: str,
+    pair: Pair,
+    rows: Array,
+    start: FittedMap,
+    norm: float | None,
+    rng: np.random.Generator,
+    report: Progress,
+) -> FittedMap:
+    """A map trained on rows, from the ridge map."""
+    stage = f"training {kind}"
+    report(stage, 0, 1)
+    x, y = training_rows(pair.x, pair.y, rows, rng)
+    if kind == "cosine":
+        fitted = fit_cosine(x, y, start, norm)
+    else:
+        fitted = fit_mlp(x, y, start, norm, int(rng.integers(2**31)))
+    report(stage, 1, 1)
+    return fitted
+
+
+def _squared_error(fitted: FittedMap, pair: Pair, rows: Array) -> float:
+    """The mean squared error before lengths are set."""
+
+    def look(start: int, *given: Array) -> float:
+        old, native = (side.astype(np.float64) for side in given)
+        return float(((fitted.raw(old) - native) ** 2).sum())
+
+    size = block_rows(pair.x.shape[1], pair.y.shape[1])
+    return sum(map_rows(look, [select(pair.x, rows), select(pair.y, rows)], size)) / len(rows)
+
+
+def _shrunk_error(fitted: FittedMap, pair: Pair, rows: Array) -> tuple[float, tuple[Array, Array, float]]:
+    """The mean squared error of outputs shrunk towards their mean, and the means and factor that do it.
+
+    A map that is trained on directions errs by its lengths; one factor makes its error comparable with least squares.
+    """
+
+    def look(start: int, *given: Array) -> tuple[Any, ...]:
+        old, native = (side.astype(np.float64) for side in given)
+        out = fitted.apply(old)
+        squares = (float((out**2).sum()), float((out * native).sum()), float((native**2).sum()))
+        return out.sum(axis=0), native.sum(axis=0), *squares
+
+    size = block_rows(pair.x.shape[1], pair.y.shape[1])
+    parts = map_rows(look, [select(pair.x, rows), select(pair.y, rows)], size)
+    n = len(rows)
+    mean, goal = (np.sum([part[place] for part in parts], axis=0) / n for place in (0, 1))
+    own, cross, native = (sum(part[place] for part in parts) / n for place in (2, 3, 4))
+    spread, shared, whole = own - float(mean @ mean), cross - float(mean @ goal), native - float(goal @ goal)
+    factor = shared / spread if spread > 0 else 0.0
+    return max(whole - factor * shared, 0.0), (mean, goal, factor)
+
+
+def fit_maps(
+    pair: Pair,
+    split: Split,
+    sums: Sums,
+    chosen: Chosen,
+    scenario: str,
+    norm: float | None,
+    rng: np.random.Generator,
+    report: Progress,
+) -> tuple[dict[str, FittedMap], FittedMap]:
+    """Every map fitted to the training rows; and the one to keep, from moments of all rows where it is from moments."""
+    best, settings = chosen.best[scenario], chosen.settings
+    kinds = [kind for kind in settings if kind in MOMENT_MAPS]
     whole = Training(sums.total, sums.training.rounding)
-    wanted = [*((sums.training, kind) for kind in settings), (whole, best)]
+    wanted = [*((sums.training, kind) for kind in kinds), *([(whole, best)] if best in kinds else [])]
 
-    def fit(one: slice) -> AffineMap:
+    def fit(one: slice) -> FittedMap:
         training, kind = wanted[int(one.start)]
-        return training.fit(kind, settings[kind])
+        return FittedMap.from_affine(kind, training.fit(kind, settings[kind]), norm)
 
-    *fitted, kept = map_blocks(fit, len(wanted), 1)
-    return dict(zip(settings, fitted, strict=True)), kept
+    done = map_blocks(fit, len(wanted), 1)
+    fitted = dict(zip(kinds, done, strict=False))
+    rows = np.flatnonzero(split.codes < split.n_codes - 1)
+    others = [kind for kind in settings if kind not in MOMENT_MAPS]
+    if others:
+        start = FittedMap.from_affine("ridge", sums.training.fit("ridge", chosen.start), norm)
+        for kind in others:
+            fitted[kind] = trained(kind, pair, rows, start, norm, rng, report)
+    return fitted, done[-1] if best in kinds else fitted[best]
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """The test fold: errors of every map, the reference for drift, and cosines and confidence of the best map."""
+
+    held: dict[str, HeldOut]
+    reference: Reference
+    cosines: Array
+    confidence: Any
 
 
 def score_maps(
-    pair: Pair, rows: Array, sums: Sums, fitted: Mapping[str, AffineMap], blocks: Array, report: Progress
-) -> tuple[dict[str, HeldOut], Reference]:
-    """One pass over the test fold: errors and cosines of every map, and the reference for drift.
+    pair: Pair,
+    rows: Array,
+    sums: Sums,
+    fitted: Mapping[str, FittedMap],
+    chosen: Chosen,
+    best: str,
+    blocks: Array,
+    report: Progress,
+) -> Tested:
+    """One pass over the test fold.
 
     ``blocks`` holds the block of each test row that a jackknife leaves out.
     """
@@ -351,32 +670,58 @@ def score_maps(
 
     def look(start: int, *given: Array) -> list[Array]:
         old, native = (side.astype(np.float64) for side in given)
-        columns = [reference.norms(old), reference.distances(old), np.linalg.norm(native - test_mean, axis=1)]
-        for each in fitted.values():
-            mapped = each.apply(old)[:, : each.target_width]
-            columns += [np.linalg.norm(mapped - native, axis=1), _cosines(mapped, native)]
+        columns = [features_of(fitted[best], reference, old)]
+        columns += [reference.norms(old), reference.distances(old), np.linalg.norm(native - test_mean, axis=1)]
+        for kind, each in fitted.items():
+            mapped = each.raw(old)
+            columns.append(cosines(mapped, native))
+            if kind in chosen.shrunk:
+                mean, goal, factor = chosen.shrunk[kind]
+                mapped = goal + factor * (each.apply(old) - mean)
+            columns.append(np.linalg.norm(mapped - native, axis=1))
         return columns
 
     size = block_rows(x.shape[1], y.shape[1])
     parts = map_rows(look, [select(x, rows), select(y, rows)], size, progress=partial(report, "test fold"))
-    norms, distances, radii, *columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+    features, norms, distances, radii, *columns = (np.concatenate(column) for column in zip(*parts, strict=True))
     away, spread = np.bincount(blocks, radii), float(np.trace(test.yy))
-    held = {}
-    for kind, errors, cosines in zip(fitted, columns[::2], columns[1::2], strict=True):
+    held, directions = {}, dict(zip(fitted, columns[::2], strict=True))
+    for kind, errors in zip(fitted, columns[1::2], strict=True):
         total = float(errors @ errors)
         ratio, se = ratio_jackknife(np.bincount(blocks, errors), away)
         held[kind] = HeldOut(
             mean=float(ratio),
             rms=float(np.sqrt(total / test.n)) / sums.radius,
             r2=1 - total / spread if spread > 0 else float("nan"),
-            cosine=float(cosines.mean()),
+            cosine=float(directions[kind].mean()),
             interval=t_interval(float(ratio), float(se), len(away), least=0.0),
         )
-    return held, calibrated(reference, norms, distances)
+    confidence = fit_confidence(features, directions[best], blocks)
+    return Tested(held, calibrated(reference, norms, distances), directions[best], confidence)
 
 
-def _cosines(mapped: Array, native: Array) -> Array:
-    """Cosines between rows; 0 where one has no length."""
-    lengths = np.linalg.norm(mapped, axis=1) * np.linalg.norm(native, axis=1)
-    overlap = np.einsum("ij,ij->i", mapped, native)
-    return np.asarray(np.divide(overlap, lengths, out=np.zeros_like(overlap), where=lengths > 0))
+def _retrieval(
+    names: tuple[str, str],
+    records: Mapping[str, MapRecord],
+    best: Mapping[str, str],
+    searches: Searches,
+    metric: str,
+    store_size: int | None,
+    units: int | None,
+    norm: float | None,
+    rng: np.random.Generator,
+) -> Retrieval:
+    """Both scenarios: recall of every map, the best map's recall by the size of the store, and the verdict."""
+    scenarios, at, corpus = {}, searches.at, searches.corpus
+    chance = {k: k / corpus for k in at}
+    empty = Retrieval(metric, len(searches.queries), corpus, at, {}, searches.ceiling.share, chance)
+    sizes = sorted({corpus, *(times * corpus for times in _LARGER), *([store_size] if store_size else [])})
+    for name, found in searches.found.items():
+        law = Extrapolation(found[best[name]].closer, corpus, rng, units)
+        points = tuple(law.at(size, at) for size in sizes)
+        judged = next(point for point in points if point.size == (store_size or corpus))
+        untranslated = found[UNTRANSLATED].share
+        verdict = judge(*names, name, records[best[name]], judged, untranslated, empty)
+        maps = {kind: each.share for kind, each in found.items() if kind != UNTRANSLATED}
+        scenarios[name] = Scenario(best[name], maps, untranslated, points, verdict)
+    return replace(empty, scenarios=scenarios)

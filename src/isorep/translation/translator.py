@@ -7,48 +7,58 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .._version import __version__
-from ..alignment import AffineMap
 from ..chunked import ChunkedRows, computed, shared
 from ..errors import InputError
 from ..files import replacing
 from ..ica.whitening import AffineRows
-from ..representation import Array, Representation
-from ..rows import Progress, no_progress, refuse_non_finite
+from ..moments import Moments, fold_moments
+from ..pairs import open_pair
+from ..representation import Array, Representation, rounding_of
+from ..rows import Progress, block_rows, map_rows, no_progress, refuse_non_finite
 from ..storage import loaded, read, shards, write
+from ..storage.lazy import LazyMatrix
 from ..storage.model_files import ModelFile, Shapes, require_model_path, save_arrays
 from ..storage.registry import reader, split_key, suffixes
 from ..storage.remote import address
 from ..storage.write import require_target
 from ..threads import Crew
+from .confidence import Confidence, features_of
 from .drift import Drift, DriftWarning, Reference
-from .maps import MAPS
+from .maps import MAPS, MOMENT_MAPS, UNPAIRED, FittedMap, Setting, Training, drop_columns
 
-FORMAT = "isorep translation 1"
+FORMAT = "isorep translation 2"
+FORMATS = (FORMAT, "isorep translation 1")  # maps of the first version have no lengths, hidden layers or moments
 _SCALES = ("radius", "limit", "distance", "spread")  # of the reference, in the order of the file
+_SHORT, _LONG = 1e-15, 1e18  # lengths whose squares float32 holds
+_CONFIDENCE = ("centre", "scale", "weights")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Translator:
-    r"""The map :math:`x\mapsto(x-\mu_x)A+\mu_y` from old vectors to new ones.
+    r"""A fitted map from old vectors to new ones, with what is needed to check and extend it.
 
     Parameters
     ----------
-    kind : str
-        ``rigid``, ``linear``, ``ridge`` or ``low_rank``.
-    matrix : (d_old, d_new) array
-        :math:`A`.
-    old_mean, new_mean : (d_old,) and (d_new,) arrays
+    map : FittedMap
+        The map itself: ``kind``, ``matrix``, ``old_mean``, ``new_mean``, ``hidden`` and ``norm``, which are attributes
+        of the translator, too.
     reference : Reference
         Statistics of the old model's rows, for the drift check.
     facts : dict
         Facts about the fit, as plain JSON: names, numbers of pairs, held-out error and recall, fingerprints.
+    confidence_model : Confidence, optional
+        Predicts the cosine of a translated vector with its native one.
+    moments : Moments, optional
+        Second moments of the pairs, for :meth:`update`; maps that were trained on rows have none.
+    setting : Setting
+        Strength and rank, for :meth:`update`.
 
     Examples
     --------
@@ -59,18 +69,37 @@ class Translator:
     array([[1., 1., 1.]])
     """
 
-    kind: str
-    matrix: Array
-    old_mean: Array
-    new_mean: Array
+    map: FittedMap
     reference: Reference
     facts: dict[str, Any] = field(default_factory=dict)
+    confidence_model: Confidence | None = None
+    moments: Moments | None = None
+    setting: Setting = field(default_factory=Setting)
 
-    @classmethod
-    def from_map(cls, kind: str, fitted: AffineMap, reference: Reference, facts: dict[str, Any]) -> Translator:
-        """A translator from a fitted map and facts about it."""
-        matrix = fitted.matrix[:, : fitted.target_width]
-        return cls(kind, matrix, fitted.source_mean, fitted.target_mean, reference, facts)
+    @property
+    def kind(self) -> str:
+        """``rigid``, ``linear``, ``ridge``, ``low_rank``, ``cosine``, ``mlp`` or ``unpaired``."""
+        return self.map.kind
+
+    @property
+    def matrix(self) -> Array:
+        """The linear part, of shape (d_old, d_new)."""
+        return self.map.matrix
+
+    @property
+    def old_mean(self) -> Array:
+        """The mean that is subtracted from old vectors."""
+        return self.map.old_mean
+
+    @property
+    def new_mean(self) -> Array:
+        """The mean that is added to mapped vectors."""
+        return self.map.new_mean
+
+    @property
+    def norm(self) -> float | None:
+        """The length that translated vectors have; None where lengths vary."""
+        return self.map.norm
 
     def transform(self, X: Any, *, check: bool = True) -> Any:
         """Translate rows: products in float32 for float32 and coarser rows, in float64 for float64.
@@ -107,10 +136,62 @@ class Translator:
             return Representation(chunks, data.ids, data.name)
         return Representation(TranslatedRows(rows, self, crew, progress), data.ids, data.name)
 
+    def confidence(self, X: Any) -> Array:
+        """For each row the predicted cosine between its translation and the vector of the new model.
+
+        It follows from the old vector alone, by a regression on held-out pairs; see the result's ``calibration``.
+        """
+        model = self.confidence_model
+        if model is None:
+            raise InputError("this map has no confidence: it was fitted to too few pairs, or by an earlier version")
+        data = self._rows(X)
+
+        def predicted(start: int, block: Array) -> Array:
+            rows = block.astype(np.float64)
+            if not np.isfinite(rows).all():
+                refuse_non_finite(block, data.name or "X", start)
+            return model.predict(features_of(self.map, self.reference, rows))
+
+        size = block_rows(data.shape[1], len(self.new_mean), cells=2**20)
+        return np.concatenate(map_rows(predicted, [data.values], size))
+
+    def update(self, old: Any, new: Any, *, join: bool = False) -> Translator:
+        """The map of the earlier pairs and these: moments are added, and no earlier row is read again.
+
+        Strength, rank, length, drift reference and confidence stay those of the first fit. Maps that were trained on
+        rows (``cosine``, ``mlp``) are refused.
+
+        Examples
+        --------
+        >>> import numpy as np, isorep
+        >>> old = np.random.default_rng(0).normal(size=(600, 3))
+        >>> some = isorep.translate(old[:400], 2 * old[:400] + 1, maps="linear").translator
+        >>> some.update(old[400:], 2 * old[400:] + 1).facts["pairs"]
+        600
+        """
+        if self.kind not in MOMENT_MAPS:
+            how = "has no pairs" if self.kind == UNPAIRED else "was trained on rows"
+            raise InputError(
+                f"the {self.kind} map {how}, so pairs cannot be added to it: fit again on all of them, "
+                f"or fit one of {', '.join(MOMENT_MAPS)}"
+            )
+        if self.moments is None:
+            raise InputError("this map was saved without the moments of its pairs, by an earlier version: fit it again")
+        pair, _, _ = open_pair(old, new, ("old", "new"), None, join)
+        for side, width, name in ((pair.x, len(self.old_mean), 0), (pair.y, len(self.new_mean), 1)):
+            if side.shape[1] != width:
+                raise InputError(f"{pair.names[name]} has {side.shape[1]} columns, and the map has {width}")
+        added = fold_moments(pair.x, pair.y, np.zeros(pair.n, np.intp), 1, names=pair.names)[0]
+        drop_columns(added, np.diagonal(self.moments.xx) == 0, self.moments.source_mean)
+        total = self.moments + added
+        fitted = Training(total, rounding_of(pair.x)).fit(self.kind, self.setting)
+        facts = self.facts | {"pairs": total.n, "added": [*self.facts.get("added", []), pair.n]}
+        return replace(self, map=FittedMap.from_affine(self.kind, fitted, self.norm), facts=facts, moments=total)
+
     def save(self, path: str | Path) -> None:
         """Write the map to a safetensors file, completely or not at all."""
         path = require_model_path(path, noun="map")
-        known = self.reference
+        known, model, moments = self.reference, self.confidence_model, self.moments
         given = {
             "matrix": self.matrix,
             "old_mean": self.old_mean,
@@ -119,6 +200,14 @@ class Translator:
             "whitener": known.whitener,
             "scales": np.array([getattr(known, name) for name in _SCALES]),
         }
+        if self.map.hidden is not None:
+            given |= dict(zip(("hidden_matrix", "hidden_bias", "hidden_out"), self.map.hidden, strict=True))
+        if model is not None:
+            given |= {f"confidence_{name}": getattr(model, name) for name in _CONFIDENCE}
+            given["confidence_range"] = np.array([model.low, model.high])
+        if moments is not None:
+            given |= {"moments_old_mean": moments.source_mean, "moments_new_mean": moments.target_mean}
+            given |= {"moments_old": moments.xx, "moments_cross": moments.xy}
         arrays = {name: np.array(values, np.float64, order="C") for name, values in given.items()}
         for name, values in arrays.items():
             if not np.isfinite(values).all():
@@ -131,14 +220,20 @@ class Translator:
             "new columns": len(self.new_mean),
             "reference rows": known.rows,
             "held-out rows": known.held,
+            "norm": self.norm,
+            "hidden units": None if self.map.hidden is None else len(self.map.hidden[1]),
+            "features": None if model is None else len(model.centre),
+            "moments of": None if moments is None else moments.n,
+            "strength": self.setting.strength,
+            "rank": self.setting.rank,
             "fit": self.facts,
         }
         save_arrays(path, arrays, facts)
 
     @classmethod
     def load(cls, path: str | Path) -> Translator:
-        """Load a map from a file; damaged or foreign files raise an error."""
-        file = ModelFile(path, FORMAT, "map")
+        """Load a map from a file, also of the first version; damaged or foreign files raise an error."""
+        file = ModelFile(path, FORMATS, "map")
         facts, arrays = file.read(lambda facts: _check_facts(file, facts), _shapes)
         scales = dict(zip(_SCALES, arrays["scales"].tolist(), strict=True))
         if not (min(scales["radius"], scales["limit"], scales["distance"]) > 0 and scales["spread"] >= 0):
@@ -151,12 +246,29 @@ class Translator:
             **scales,
         )
         matrix, old_mean, new_mean = (arrays[name] for name in ("matrix", "old_mean", "new_mean"))
-        return cls(facts["kind"], matrix, old_mean, new_mean, reference, dict(facts["fit"]))
+        hidden = None
+        if facts.get("hidden units"):
+            hidden = (arrays["hidden_matrix"], arrays["hidden_bias"], arrays["hidden_out"])
+        model = moments = None
+        if facts.get("features"):
+            if not (arrays["confidence_scale"] > 0).all():
+                file.refuse("its confidence_scale are not positive")
+            low, high = arrays["confidence_range"].tolist()
+            given = {name: arrays[f"confidence_{name}"] for name in _CONFIDENCE}
+            model = Confidence(**given, low=low, high=high)
+        if facts.get("moments of"):
+            means = arrays["moments_old_mean"], arrays["moments_new_mean"]
+            unused = np.zeros((len(new_mean), len(new_mean)))  # no fit uses the new side's own moments
+            moments = Moments(facts["moments of"], *means, arrays["moments_old"], arrays["moments_cross"], unused)
+        fitted = FittedMap(facts["kind"], matrix, old_mean, new_mean, hidden, facts.get("norm"))
+        setting = Setting(facts.get("strength"), facts.get("rank"))
+        return cls(fitted, reference, dict(facts["fit"]), model, moments, setting)
 
     def __repr__(self) -> str:
         rows, columns = self.matrix.shape
         pairs = self.facts.get("pairs")
-        return f"Translator({self.kind}, {rows} -> {columns} columns{f', {pairs} pairs' if pairs else ''})"
+        length = "" if self.norm is None else f", length {self.norm:.4g}"
+        return f"Translator({self.kind}, {rows} -> {columns} columns{length}{f', {pairs} pairs' if pairs else ''})"
 
     def _rows(self, X: Any) -> Representation:
         data, wanted = loaded(X, "X"), len(self.old_mean)
@@ -181,16 +293,38 @@ class TranslatedRows(AffineRows):
             self._before, self._matrix = (np.ascontiguousarray(part, self.dtype) for part in (by.old_mean, by.matrix))
             rounded = self._before - by.old_mean  # the rounding error of the mean in float32 is added after the map
             self._after = np.asarray(by.new_mean + rounded @ by.matrix, self.dtype)
+            self._norm = by.norm
+            self._hidden: tuple[Array, ...] | None = None
+            if by.map.hidden is not None:
+                into, bias, out = by.map.hidden
+                given = (into, bias + rounded @ into, out)
+                self._hidden = tuple(np.ascontiguousarray(part, self.dtype) for part in given)
 
     def _map_block(self, block: Array, out: Array) -> None:
         """Centre first: in float32 the product of large means would cost digits."""
         with np.errstate(over="ignore", invalid="ignore"):
-            np.matmul(np.subtract(block, self._before, dtype=self.dtype), self._matrix, out=out)
+            centred = np.subtract(block, self._before, dtype=self.dtype)
+            np.matmul(centred, self._matrix, out=out)
             out += self._after
+            if self._hidden is not None:
+                into, bias, outward = self._hidden
+                active = centred @ into
+                active += bias
+                out += np.maximum(active, 0, out=active) @ outward
+            if self._norm is not None:
+                self._set_lengths(out)
             finite = bool(np.isfinite(out.sum()))
         if not finite and not np.isfinite(out).all():
             refuse_non_finite(self._values, self._name)
             raise InputError(f"{self._name} holds values so large that their translation overflows")
+
+    def _set_lengths(self, out: Array) -> None:
+        """Scale every row to the length of new vectors; rows of zeros stay zero."""
+        lengths = np.sqrt(np.einsum("ij,ij->i", out, out))
+        odd = ~((lengths > _SHORT) & (lengths < _LONG))
+        if odd.any():  # squares that leave the range of float32
+            lengths[odd] = np.linalg.norm(out[odd].astype(np.float64), axis=1)
+        out *= np.divide(self._norm or 1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)[:, None]
 
 
 class _TranslatedChunk:
@@ -210,9 +344,19 @@ class _TranslatedChunk:
 
 
 def _check_facts(file: ModelFile, facts: dict[str, Any]) -> None:
-    if facts.get("kind") not in MAPS:
+    if facts.get("kind") not in (*MAPS, UNPAIRED):
         file.refuse(f"its kind is {str(facts.get('kind'))[:60]!r}")
     file.require_counts(facts, "old columns", "new columns", "reference rows", "held-out rows")
+    optional = ("hidden units", "features", "moments of", "rank")
+    file.require_counts(facts, *(name for name in optional if facts.get(name) is not None))
+    if (facts.get("hidden units") is not None) != (facts["kind"] == "mlp"):
+        file.refuse("a hidden layer belongs to mlp, and only to it")
+    for name in ("norm", "strength"):
+        value = facts.get(name)
+        if value is not None and not (type(value) in (int, float) and 0 <= value < np.inf):
+            file.refuse(f"its {name} is {str(value)[:60]!r}")
+    if facts.get("norm") == 0:
+        file.refuse("its norm is 0")
     if not isinstance(facts.get("fit"), dict):
         file.refuse("it does not say how it was fitted")
 
@@ -221,6 +365,14 @@ def _shapes(facts: dict[str, Any]) -> Shapes:
     old, new = facts["old columns"], facts["new columns"]
     shapes = {"matrix": (old, new), "old_mean": (old,), "new_mean": (new,), "reference_mean": (old,)}
     shapes |= {"whitener": (old, old), "scales": (len(_SCALES),)}
+    if hidden := facts.get("hidden units"):
+        shapes |= {"hidden_matrix": (old, hidden), "hidden_bias": (hidden,), "hidden_out": (hidden, new)}
+    if features := facts.get("features"):
+        shapes |= {f"confidence_{name}": (features,) for name in ("centre", "scale")}
+        shapes |= {"confidence_weights": (1 + 2 * features,), "confidence_range": (2,)}
+    if facts.get("moments of"):
+        shapes |= {"moments_old_mean": (old,), "moments_new_mean": (new,)}
+        shapes |= {"moments_old": (old, old), "moments_cross": (old, new)}
     return {name: ("F64", shape) for name, shape in shapes.items()}
 
 
@@ -275,19 +427,56 @@ def translate_files(
         return _translate_in_workers(translator, source, output, drop_ids, progress)
     with Crew() as crew:
         if not writes_folder(output):
-            result = translator.translated(
-                source.rows, crew=crew, progress=lambda done, total: progress("translating", done, total)
+            result = _as_stored(
+                translator.translated(
+                    source.rows, crew=crew, progress=lambda done, total: progress("translating", done, total)
+                ),
+                source.rows,
             )
-            write(result, output, drop_ids=drop_ids)
+            write(result, output, drop_ids=drop_ids or _ids_apart(source.ids, output))
             return result
         folder, key = split_key(source.path, None)
         files = shards.shard_files(folder)
         with replacing(Path(output), folder=True) as temporary:
             for index, file in enumerate(files):
-                rows = translator.translated(read(file, key=key, ids=source.ids), crew=crew)
+                given = read(file, key=key, ids=source.ids)
+                rows = _as_stored(translator.translated(given, crew=crew), given)
                 write(rows, temporary / file.name, drop_ids=drop_ids)
                 progress("translating files", index + 1, len(files))
-        return translator.translated(source.rows)
+        return _as_stored(translator.translated(source.rows), source.rows)
+
+
+class _HalfRows(LazyMatrix):
+    """Translated rows in float16, as the store holds them."""
+
+    def __init__(self, rows: TranslatedRows, name: str) -> None:
+        self._wide, self._name = rows, name
+        super().__init__((int(rows.shape[0]), int(rows.shape[1])), np.float16)
+
+    def _slice(self, start: int, stop: int) -> Array:
+        return self._narrow(self._wide[start:stop])
+
+    def _take(self, rows: Array) -> Array:
+        return self._narrow(self._wide[rows])
+
+    def _narrow(self, block: Array) -> Array:
+        with np.errstate(over="ignore"):
+            narrow = block.astype(np.float16)
+        if not np.isfinite(narrow).all():
+            raise InputError(f"{self._name} holds float16, which is too narrow for translated vectors")
+        return narrow
+
+
+def _as_stored(translated: Representation, given: Representation) -> Representation:
+    """Translated rows in the type of the given ones, where that is float16: a store does not double in size."""
+    if given.values.dtype != np.float16 or not isinstance(translated.values, TranslatedRows):
+        return translated
+    return replace(translated, values=_HalfRows(translated.values, given.name or "the data"))
+
+
+def _ids_apart(ids: str | None, output: str | Path) -> bool:
+    """Whether ids have a file of their own, and rows go to a file without ids, in the same order."""
+    return ids is not None and ids.endswith(".npy") and str(output).lower().endswith(".npy")
 
 
 def _translate_in_workers(

@@ -1,0 +1,140 @@
+"""JSON lines: one object per line, with a vector under one of its names."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..representation import Array
+from .naming import as_ids, as_text, default_ids_name, require_plausible
+from .registry import Contents, RowStream
+from .scratch import spool
+
+BATCH = 1024  # lines at a time
+_LONGEST_LINE = 2**24
+_NAME = "vector"
+
+
+def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
+    """Read the vectors, and the row ids where there are any."""
+    name, names = vector_name(path, key)
+    ids_name = ids if ids is not None else default_ids_name(names)
+    labels: list[Any] = []
+
+    def blocks() -> Iterator[Array]:
+        for start, records in batches(path):
+            if ids_name is not None:
+                labels.extend(_label(record, ids_name, start + row) for row, record in enumerate(records))
+                require_plausible(64 * len(labels), path.stat().st_size, f"the ids {ids_name!r}")
+            yield vectors(records, name, start)
+
+    values = spool(blocks(), path.stat().st_size)
+    left_out = {each: "not a vector" for each in names if each not in (name, ids_name)}
+    return Contents(values, None if ids_name is None else _as_ids(labels), left_out, part=name)
+
+
+def column(path: Path, name: str) -> Array:
+    """One value per line: groups, labels, ids."""
+    found = [_label(record, name, start + row) for start, some in batches(path) for row, record in enumerate(some)]
+    if all(type(each) is int for each in found):
+        return np.array(found, np.int64)
+    return as_text(map(str, found), path.stat().st_size, f"the entries {name!r}")
+
+
+def save(path: Path, rows: RowStream, key: str | None) -> None:
+    """Write one object per row, with its id and its vector."""
+    with opened(path, "wt") as file:
+        for here, block in rows.placed():
+            ids = [None] * len(block) if rows.ids is None else rows.ids[here].tolist()
+            for label, vector in zip(ids, block.tolist(), strict=True):
+                record = ({} if label is None else {"id": label}) | {key or _NAME: vector}
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+def batches(path: Path) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """Objects of consecutive lines, with the number of the first."""
+    held: list[dict[str, Any]] = []
+    row = 0
+    try:
+        with opened(path, "rt") as file:
+            while line := file.readline(_LONGEST_LINE):
+                if len(line) >= _LONGEST_LINE:
+                    raise InputError(f"line {row + 1} is longer than {_LONGEST_LINE} characters")
+                if not line.strip():
+                    continue
+                held.append(_record(line, row))
+                row += 1
+                if len(held) == BATCH:
+                    yield row - len(held), held
+                    held = []
+    except UnicodeDecodeError as error:
+        raise InputError("this is not UTF-8 text") from error
+    if held:
+        yield row - len(held), held
+    if not row:
+        raise InputError("there are no rows of data")
+
+
+def vector_name(path: Path, key: str | None) -> tuple[str, list[str]]:
+    """The name of the vectors, from the first line, and all of its names."""
+    _, records = next(batches(path))
+    first = records[0]
+    lists = [name for name, value in first.items() if _is_vector(value)]
+    if key is not None:
+        if key not in first:
+            raise InputError(f"row 0 has no {key!r}; there are {', '.join(map(str, first))[:200] or 'no names'}")
+        return key, list(first)
+    if len(lists) != 1:
+        found = f"several lists of numbers ({', '.join(lists)})" if lists else "no list of numbers"
+        raise InputError(f"row 0 has {found}: name the vectors as FILE::NAME")
+    return lists[0], list(first)
+
+
+def vectors(records: list[dict[str, Any]], name: str, start: int) -> Array:
+    """The vectors of some rows in float64."""
+    width = None
+    for row, record in enumerate(records, start=start):
+        value: Any = record.get(name)
+        if not _is_vector(value):
+            raise InputError(f"row {row} has no list of numbers under {name!r}")
+        width = len(value) if width is None else width
+        if len(value) != width:
+            raise InputError(f"{name!r} is ragged: row {start} has {width} entries and row {row} has {len(value)}")
+    return np.array([record[name] for record in records], np.float64)
+
+
+def _is_vector(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(type(each) in (int, float) for each in value)
+
+
+def _record(line: str, row: int) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"row {row} is not JSON: {str(error)[:120]}") from error
+    if not isinstance(record, dict):
+        raise InputError(f"row {row} is not a JSON object")
+    return record
+
+
+def _label(record: dict[str, Any], name: str, row: int) -> Any:
+    value = record.get(name)
+    if type(value) not in (int, str, float, bool):
+        raise InputError(f"row {row} has no number or text under {name!r}")
+    return value
+
+
+def _as_ids(labels: list[Any]) -> Array:
+    return np.array(labels, np.int64) if all(type(each) is int for each in labels) else as_ids(list(map(str, labels)))
+
+
+def opened(path: Path, mode: str, name: str | None = None) -> Any:
+    """A text file, compressed where its name, or ``name``, says so."""
+    opener = gzip.open if (name or path.name).lower().endswith(".gz") else open
+    return opener(path, mode, encoding="utf-8-sig" if mode == "rt" else "utf-8")
