@@ -79,14 +79,15 @@ def extract(
     Parameters
     ----------
     model : torch.nn.Module, str or Path
-        A module; ``package.module:name``, which is a module or a factory without arguments; or a local folder of the
-        transformers library. Nothing is downloaded or unpickled, and no code from a folder is run.
+        A module; ``package.module:name``, which is a module or a factory without arguments; an ONNX file; or a local
+        folder of the transformers library. Nothing is downloaded or unpickled, and no code from a folder is run.
     data : path, array or list of str
         An npy, npz or other array file (``FILE::NAME``), a folder of images, a text file with one document per line, a
         folder of ``.txt`` files, jsonl or parquet with a text field; or an array, or texts.
     layers : str, int or sequence of them, optional
         Dotted names, or numbers: of hidden states (0 the embeddings, -1 the last); for other modules, of modules
-        without children in the order of their first call. Default: the last hidden state, or ``"output"``.
+        without children in the order of their first call. Layers of an ONNX file are the outputs of its nodes, by their
+        names in the file. Default: the last hidden state, or ``"output"``.
     output : str or Path, optional
         A pattern with ``{layer}``, a folder, or a file for one layer: parquet, zarr or npy. Default: a temporary folder
         that exists as long as the result.

@@ -1,4 +1,4 @@
-"""Models to extract from: a torch module, code that makes one, or a folder of the transformers library.
+"""Models to extract from: a torch module, code that makes one, an ONNX file, or a folder of the transformers library.
 
 A folder of the transformers library is checked before anything is loaded, and never downloaded. It is not trusted: it
 is refused if it requires its own code (``auto_map``, kernels from a hub), if its weights are pickles and the user has
@@ -70,7 +70,7 @@ def open_model(
     compute: str = "float32",
     seed: int = 0,
 ) -> Source:
-    """A model from a module, from ``package.module:name`` with weights, or from a local folder."""
+    """A model from a module, from ``package.module:name`` with weights, from an ONNX file, or from a local folder."""
     check_choice("compute", compute, ("float32", "stored"))
     torch = import_torch("extraction")
     if isinstance(model, torch.nn.Module):
@@ -95,8 +95,12 @@ def open_model(
         raise InputError(f"--weights is for models that come from code, as package.module:factory, not for {text}")
     path = Path(model)
     if not path.exists():
-        advice = "name a local folder, or code as package.module:factory; nothing is downloaded"
+        advice = "name a local folder or an ONNX file, or code as package.module:factory; nothing is downloaded"
         raise MissingFileError(f"{path} does not exist: {advice}")
+    if path.suffix.lower() == ".onnx" and path.is_file():
+        from .onnx_file import OnnxModel
+
+        return Source(OnnxModel(path), path.name, MODULE)
     if not path.is_dir():
         raise InputError(_refusal(path))
     return load_folder(path, allow_torch_weights, single=compute == "float32")
@@ -183,7 +187,7 @@ def _refusal(path: Path) -> str:
         return f"{path} holds weights without a model: {_ADVICE}"
     if start[:1] == b"\x80" or start == b"PK\x03\x04" or path.suffix.lower() in (".pt", ".pth", ".bin", ".pkl"):
         return f"{path} is a pickle, and no model is unpickled: {_ADVICE}"
-    return f"{path} is no model: {_ADVICE}, or a folder of the transformers library"
+    return f"{path} is no model: {_ADVICE}, an ONNX file, or a folder of the transformers library"
 
 
 _MOST_JSON = 2**26

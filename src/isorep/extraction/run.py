@@ -50,8 +50,19 @@ _CHANNELS_FIRST = [
     "LPPool1d",
     "AdaptiveAvgPool1d",
     "AdaptiveMaxPool1d",
+    # kinds of nodes in ONNX files
+    "Conv",
+    "ConvTranspose",
+    "ConvInteger",
+    "BatchNormalization",
+    "InstanceNormalization",
+    "MaxPool",
+    "AveragePool",
 ]
-_CHANNELS_LAST = ["Linear", "LayerNorm", "Embedding", "RNN", "LSTM", "GRU", "MultiheadAttention"]
+_CHANNELS_LAST = [
+    *("Linear", "LayerNorm", "Embedding", "RNN", "LSTM", "GRU", "MultiheadAttention"),
+    *("MatMul", "Gemm", "LayerNormalization", "Gather"),  # kinds of nodes in ONNX files
+]
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ def _extracted(pair: NamedPair, side: str, seed: int, scratch: Path | None, prog
     model, weights = getattr(pair, side), getattr(pair, f"{side}_weights")
     layers = pair.layers if side == "source" else pair.target_layers
     own = int(np.random.SeedSequence([seed, 67, side == "target"]).generate_state(1)[0])
-    options: dict[str, Any] = {"model": model} if trained or names_code(model) else _untrained(model, own)
+    options: dict[str, Any] = {"model": model} if trained or names_code(model) else untrained_model(model, own)
     when = "trained" if trained else "untrained"
     return extract(
         data=pair.data,
@@ -161,7 +161,7 @@ def _extracted(pair: NamedPair, side: str, seed: int, scratch: Path | None, prog
     )
 
 
-def _untrained(model: str, seed: int) -> dict[str, Any]:
+def untrained_model(model: str, seed: int) -> dict[str, Any]:
     """A model folder's architecture with random weights; code makes its own, which the seed decides."""
     from ..extraction.model import open_model
     from .batched import seeded

@@ -83,7 +83,7 @@ class SlotAutoencoder(nn.Module):
 class AdditiveDecoder(nn.Module):
     r"""A sum of one network for each slot, :math:`\hat g(z)=\sum_k\hat g_k(z_k)`.
 
-    Second derivatives across slots vanish whatever the weights are: it is of Type H_2 by construction, and can only
+    Second derivatives across slots vanish whatever the weights are: it is of Type H₂ by construction, and can only
     imitate generators that are.
 
     Parameters

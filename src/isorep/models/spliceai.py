@@ -127,8 +127,8 @@ def load_spliceai(path: str | Path | None = None) -> list[SpliceAI]:
     weights are checked for shape and finiteness. Nothing of the file is run, and Keras is not needed.
 
     The models are no part of isorep. The package ``spliceai`` 1.3.1 states GPLv3 in its metadata and carries no licence
-    file; the authors' repository says that the source code is under GPLv3 and the models are under CC BY NC 4.0, for
-    academic and non-commercial use.
+    file. The authors' repository puts the source code under GPLv3 and the models under CC BY NC 4.0, for academic and
+    non-commercial use.
 
     Parameters
     ----------

@@ -147,9 +147,9 @@ def train_many(
         Seeds, all different.
     batched : bool or "auto"
         One program for all, or one after the other. ``"auto"`` chooses one program where weights x rows of a step are
-        at most 6e7 (measured: 1.2 to 8 times as fast below, nothing above) and nothing prevents it: a loss that
-        draws random numbers itself, dropout, running statistics, an optimiser given as a function, or a step that
-        torch cannot map over models.
+        at most 6e7 (measured: 1.2 to 8 times as fast below, nothing above). It trains one after the other if the loss
+        draws random numbers itself, or with dropout, running statistics, an optimiser given as a function, or a step
+        that torch cannot map over models.
     checkpoint : path, optional
         A file; for models that are trained one after the other, one each with the seed in its name.
     data, loss, recipe, validation, prepare, evaluate, evaluate_every, checkpoint_seconds, device, progress

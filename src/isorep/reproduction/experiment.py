@@ -214,7 +214,8 @@ class Experiment:
 
 
 EXPERIMENTS = (
-    "classes", "contrastive", "deconfounding", "disentanglement", "layers", "pretrained", "slots", "warmup", "words"
+    "classes", "contrastive", "deconfounding", "disentanglement", "layers", "pretrained", "released", "slots", "warmup",
+    "words",
 )  # fmt: skip
 """Names of experiments: modules of this room, each with its ``EXPERIMENT``."""
 
