@@ -91,3 +91,14 @@ def test_batches_may_move_all_factors_or_change_shapes_alone():
         assert all(len(np.unique(np.round(column, 9))) == 2 for column in held.T)
     with pytest.raises(isorep.InputError, match="batch_effect"):
         simulate_batches(batch_effect="none")
+
+
+def test_every_batch_may_have_the_same_number_of_controls():
+    usual = simulate_batches(batches=5, rows=40)
+    screen = simulate_batches(batches=5, rows=40, controls=8)
+    counts = np.bincount(screen.batch, weights=~screen.perturbed)
+    assert counts.tolist() == [8] * 5
+    assert len(set(np.bincount(usual.batch, weights=~usual.perturbed))) > 1
+    for wrong in (0, 40):
+        with pytest.raises(isorep.InputError, match="1 to 39 controls"):
+            simulate_batches(batches=5, rows=40, controls=wrong)

@@ -8,8 +8,8 @@ import pytest
 import isorep
 from isorep.deconfounding import PARAMETERS, concentration, hoyer
 from isorep.deconfounding.measures import accepted_share, mixing
-from isorep.deconfounding.transforms import haar
 from isorep.ica.associations import explained, information
+from isorep.resampling import haar
 
 from .screens import screen
 
@@ -43,6 +43,23 @@ def test_components_tell_biology_from_batch(planted):
     assert all(c.batch_r2["batch"] < 0.05 and c.recurs for c in biology)
     assert all(c.label_r2 < 0.02 and c.batch_r2["batch"] > 0.4 for c in batch)
     assert all(c.label_information > 0.02 > c.batch_information["batch"] - 0.05 for c in biology)
+
+
+@pytest.mark.parametrize("role", ["batch", "label"])
+def test_a_component_that_only_spreads_more_in_some_batches_is_batch_driven(role):
+    rng = np.random.default_rng(3)
+    batch, label = np.repeat(np.arange(8), 100), rng.random(800) < 0.5
+    sources = rng.laplace(size=(800, 4))
+    sources[:, 0] *= np.where(batch % 2 == 0 if role == "batch" else label, 3.0, 0.5)
+    x = sources @ rng.normal(size=(4, 4))
+    result = isorep.deconfound(x, label, batch, n_restarts=0, n_components="all", classifiers=("logistic",))
+    driven = [each.number for each in result.components if each.batch_driven]
+    if role == "label":
+        assert driven == []
+    else:
+        (number,) = driven
+        assert abs(np.corrcoef(result.transform(x)[:, number], sources[:, 0])[0, 1]) > 0.95
+        assert result.components[number].batch_r2["batch"] < 0.1 < result.components[number].by_batch()
 
 
 def test_the_filter_keeps_the_signal_and_hides_the_batches(planted):

@@ -183,6 +183,8 @@ def test_association_is_the_adjusted_share_and_information_the_corrected_one():
     np.testing.assert_allclose(explained(values, codes), np.clip(1 - (1 - share) * 299 / 296, 0, 1))
     scaled = rng.normal(size=(300, 1)) * np.where(codes == 0, 5, 1)[:, None]
     assert spread_explained(scaled, codes)[0] > 0.3 > explained(scaled, codes)[0]
+    few = np.repeat(np.arange(120), rng.integers(1, 6, 120))
+    assert spread_explained(rng.normal(size=(len(few), 40)), few).mean() < 0.02
     bins = rng.integers(0, 10, 300)
     bins[codes == 1] = 3
     assert information(bins, codes) == pytest.approx(mutual_info_score(bins, codes) - 9 * 3 / 600)

@@ -9,6 +9,7 @@ from isorep.reproduction.deconfounding import (
     CONCENTRATION,
     CONDITIONS,
     KINDS,
+    PUBLISHED,
     SCALES,
     SPARSITY,
     _alignment,
@@ -59,7 +60,7 @@ def test_a_smoke_run_has_all_parts_beside_the_published_table(smoke):
     for table in (auroc, hoyer):
         for row in table.rows:
             assert all(value is None or 0 <= value <= 1 for value in row.values)
-    assert [chart.name for chart in smoke.summary.charts] == ["simulated", "bbbc021", "rxrx3"]
+    assert [chart.name for chart in smoke.summary.charts] == ["simulated", "corrections", "bbbc021", "rxrx3"]
     assert 0.75 < smoke.outcomes["simulated-independent-00"]["ceiling"] < 0.97
     # The perturbation shifts one feature by two standard deviations, so no condition may miss it.
     assert smoke.outcomes["rxrx3-SRC"]["conditions"]["base"]["auroc"]["value"] > 0.8
@@ -67,21 +68,26 @@ def test_a_smoke_run_has_all_parts_beside_the_published_table(smoke):
     for words in ("RxRx3-core, new plates", "simulated screens, independent factors", "BBBC021, new weeks"):
         assert any(each.text.startswith(words) for each in smoke.summary.claims)
     assert smoke.summary.claims[0].text.startswith("RxRx3-core"), "the published effect where its data are at hand"
-    assert len(smoke.summary.claims) == 6
+    assert len(smoke.summary.claims) == 8
+
+
+def simulated(preset):
+    """Screens of both protocols for independent factors, of one for Gaussian ones, and fewer of every other kind."""
+    return (1 + len(PUBLISHED)) * preset.screens + (len(KINDS) - len(PUBLISHED)) * preset.further
 
 
 def test_parts_without_files_are_named(tmp_path, monkeypatch):
     monkeypatch.delenv("ISOREP_DATA", raising=False)
     experiment = experiment_named("deconfounding")
     plan = experiment.plan(SCALES["laptop"], None)
-    assert len(plan.units) == (len(KINDS) + 1) * SCALES["laptop"].screens
+    assert len(plan.units) == simulated(SCALES["laptop"])
     assert [words.partition(" was left out: name a folder with --data")[0] for words in plan.skipped] == [
         "BBBC021",
         "RxRx3-core",
     ]
     assert all("does not hold its files" in words for words in experiment.plan(SCALES["laptop"], tmp_path).skipped)
     plan = experiment.plan(SCALES["paper"], write_bbbc021(tmp_path))
-    assert len(plan.units) == (len(KINDS) + 1) * SCALES["paper"].screens + 16
+    assert len(plan.units) == simulated(SCALES["paper"]) + 16
     assert len(plan.files) == 3
 
 

@@ -171,4 +171,5 @@ def test_every_experiment_has_three_scales_and_keys_that_make_files(name):
     assert list(experiment.scales) == ["smoke", "laptop", "paper"]
     for preset in experiment.scales.values():
         keys = [file_name(unit.key).lower() for unit in experiment.plan(preset, None).units]
-        assert len(set(keys)) == len(keys) > 0
+        assert len(set(keys)) == len(keys)
+        assert keys or name == "released", "which has no units without packages"

@@ -71,6 +71,7 @@ def simulate_batches(
     excess: float = 0.3,
     gaussian: bool = False,
     batch_effect: str = "technical",
+    controls: int | None = None,
     random_state: int | np.random.SeedSequence = 0,
 ) -> Simulation:
     r"""Simulate a screen of several batches.
@@ -86,7 +87,8 @@ def simulate_batches(
     :math:`\sqrt{1+\text{batch\_shift}^2}`.
 
     The share of perturbed rows differs from batch to batch and a fifth of the batches hold controls alone, so that
-    technical factors predict the label within known batches, and fail in new ones. The factors z are mixed by
+    technical factors predict the label within known batches, and fail in new ones. With ``controls`` every batch has
+    that many control rows instead, and all others are perturbed. The factors z are mixed by
 
     .. math:: x = \left(z + L \tanh(z R) R^\top\right) Q^\top + \varepsilon
 
@@ -101,12 +103,16 @@ def simulate_batches(
     check_choice("batch_effect", batch_effect, BATCH_EFFECTS)
     if not 1 <= affected <= biological or dimensions < biological + technical:
         raise InputError("a simulation needs 1 <= affected <= biological and at least one dimension for each factor")
+    if controls is not None and not 1 <= controls < rows:
+        raise InputError(f"a batch of {rows} rows has 1 to {rows - 1} controls, not {controls}")
     rng = np.random.default_rng(random_state)
     n, count = batches * rows, biological + technical
     batch = np.repeat(np.arange(batches), rows)
     shares = rng.uniform(0.1, 0.9, batches)
     shares[: batches // 5] = 0.0
     perturbed = rng.random(n) < rng.permutation(shares)[batch]
+    if controls is not None:
+        perturbed = np.tile(np.arange(rows) >= controls, batches)
     factors = np.stack([_maker(rng, index, affected, gaussian)(n) for index in range(count)], axis=1)
     factors[:, :affected] += shift * perturbed[:, None]
     evidence = _evidence(factors[:, :affected], shift, gaussian)

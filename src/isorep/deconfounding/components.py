@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..ica import ICA, Card, Cards, stability
-from ..ica.associations import explained, in_bins, information
+from ..ica.associations import explained, in_bins, information, spread_explained
 from ..ica.cards import cards_of_rows
 from ..ica.whitening import quietly
 from ..representation import Array
@@ -25,7 +25,9 @@ class Component(Card):
     ----------
     label_r2, label_information : float
         Share of its variance that the label explains, corrected for chance; mutual information with it in nats.
-    batch_r2, batch_information : dict of str to float
+    label_spread_r2 : float
+        Share of the variance of its distances from the label's median: above zero where spreads differ.
+    batch_r2, batch_information, batch_spread_r2 : dict of str to float
         The same for each batch column.
     batch_driven : bool
         Whether the filter drops it.
@@ -38,9 +40,21 @@ class Component(Card):
     derived: ClassVar[tuple[str, ...]] = ("findings", "recurrence", "recurs")
     label_r2: float
     label_information: float
+    label_spread_r2: float
     batch_r2: dict[str, float]
     batch_information: dict[str, float]
+    batch_spread_r2: dict[str, float]
     batch_driven: bool
+
+    @property
+    def by_label(self) -> float:
+        """What the label explains of its values or of its spread, whichever is more."""
+        return max(self.label_r2, self.label_spread_r2)
+
+    def by_batch(self, column: str | None = None) -> float:
+        """The same for a batch column, or for the one that explains most."""
+        columns = self.batch_r2 if column is None else (column,)
+        return max(max(self.batch_r2[each], self.batch_spread_r2[each]) for each in columns)
 
     @property
     def recurrence(self) -> float | None:
@@ -70,7 +84,9 @@ def final_components(inputs: Inputs, asked: Request, dimensions: int) -> tuple[I
     about: dict[str, Any] = {"features": inputs.used_features, "ids": inputs.ids, "numbers": inputs.rows}
     cards = cards_of_rows(ica, inputs.values, inputs.described, n_examples=asked.n_examples, **about, **stable)
     sources = np.asarray(ica.transform(inputs.values))
-    label_r2, batch_r2, driven = associations(sources, inputs.label, inputs.batches, asked.batch_limit)
+    found = associations(sources, inputs.label, inputs.batches)
+    label, batches = found[0], dict(zip((each.title for each in inputs.batches), found[1:], strict=True))
+    driven = batch_driven(found, asked.batch_limit)
     components = []
     for card in cards:
         index = card.number
@@ -78,27 +94,29 @@ def final_components(inputs: Inputs, asked: Request, dimensions: int) -> tuple[I
         components.append(
             Component(
                 **{each.name: getattr(card, each.name) for each in fields(Card)},
-                label_r2=float(label_r2[index]),
+                label_r2=float(label[0, index]),
                 label_information=information(binned, inputs.label.codes),
-                batch_r2={each.title: float(batch_r2[row, index]) for row, each in enumerate(inputs.batches)},
+                label_spread_r2=float(label[1, index]),
+                batch_r2={title: float(each[0, index]) for title, each in batches.items()},
                 batch_information={each.title: information(binned, each.codes) for each in inputs.batches},
+                batch_spread_r2={title: float(each[1, index]) for title, each in batches.items()},
                 batch_driven=bool(driven[index]),
             )
         )
     return widened(ica, inputs), replace(cards, items=tuple(components))
 
 
-def associations(
-    sources: Array, label: Column, batches: tuple[Column, ...], batch_limit: float, rows: Array | None = None
-) -> tuple[Array, Array, Array]:
-    """R² with the label, R² with each batch column (one row each), and which components are batch-driven.
+def associations(sources: Array, label: Column, batches: tuple[Column, ...], rows: Array | None = None) -> Array:
+    """What the label, then each batch column explains (columns, 2, components): of values, and of spread."""
+    columns = [column.codes for column in (label, *batches)]
+    return np.array([[of(sources, codes, rows) for of in (explained, spread_explained)] for codes in columns])
 
-    A component is batch-driven if its largest batch R² is above the limit and above its label R².
-    """
-    label_r2 = explained(sources, label.codes, rows)
-    batch_r2 = np.stack([explained(sources, column.codes, rows) for column in batches])
-    largest = batch_r2.max(axis=0)
-    return label_r2, batch_r2, (largest > batch_limit) & (largest > label_r2)
+
+def batch_driven(found: Array, limit: float) -> Array:
+    """Components of whose values or spread a batch column explains more than the limit, and more than the label."""
+    most = found.max(axis=1)
+    batch = most[1:].max(axis=0)
+    return np.asarray((batch > limit) & (batch > most[0]))
 
 
 def widened(ica: ICA, inputs: Inputs) -> ICA:

@@ -135,7 +135,8 @@ def deconfound(
     top : sequence of float
         Shares of the most important features for the concentration; default: none.
     batch_limit : float
-        A component is batch-driven if batches explain more than this share of its variance, and more than the label.
+        A component is batch-driven if batches explain more than this share of its values or of its spread, and more
+        than the label.
     n_restarts : int
         Number of refits for the recurrence of components; 0 for none.
     n_examples : int

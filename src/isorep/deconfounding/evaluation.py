@@ -19,7 +19,7 @@ from ..ica.whitening import quietly
 from ..representation import Array
 from ..rows import Progress, map_blocks
 from .classifiers import Rows, bins_for, fit_parts, fitted, hoyer
-from .components import associations
+from .components import associations, batch_driven
 from .dimensions import Choice, choose
 from .inputs import Column, Inputs, Request, Split, Task, make_splits, shared_by_controls
 from .measures import Mixing, forest_auroc, mixing, sample_rows
@@ -346,10 +346,12 @@ def scored_parts(rows: Rows, batch: Column, unit: str) -> list[tuple[str | None,
 
 def _not_driven(sources: Array, inputs: Inputs, split: Split, asked: Request, result: Evaluation) -> Array:
     """The components that are not batch-driven on the training batches; at least one is kept."""
-    label_r2, batch_r2, driven = associations(sources, inputs.label, inputs.batches, asked.batch_limit, split.train)
+    found = associations(sources, inputs.label, inputs.batches, split.train)
+    driven = batch_driven(found, asked.batch_limit)
     if driven.all():
+        most = found.max(axis=1)
         result.nothing_left += 1
-        driven[np.argmax(label_r2 - batch_r2.max(axis=0))] = False
+        driven[np.argmax(most[0] - most[1:].max(axis=0))] = False
     result.dropped.append(int(driven.sum()))
     return np.flatnonzero(~driven)
 

@@ -62,7 +62,8 @@ COMPONENTS = (
     "component recurs if nine of ten refits to rows drawn anew find it again, correlated above 0.9."
 )
 FILTER = (
-    "Components of which batches explain more than {limit} of the variance, and more than the label does, are dropped. "
+    "Components are dropped if batches explain more than {limit} of their values or of their spread, and more than the "
+    "label does. "
     "They are chosen on the training batches of each fold, and the others are judged on the held-out ones."
 )
 MIXING = (
@@ -242,16 +243,17 @@ def _components(result: Deconfounding) -> Section | None:
         return None
     clouds = []
     for driven, name, series in ((False, "kept", "s2"), (True, "batch-driven", "s1")):
-        mine = [(each.number, each.label_r2, _batch(each)) for each in every if each.batch_driven == driven]
+        mine = [(each.number, each.by_label, each.by_batch()) for each in every if each.batch_driven == driven]
         labels = tuple(f"component {at}: label {fixed(x, 3)}, batch {fixed(y, 3)}" for at, x, y in mine)
         clouds.append(Line(name, series, tuple((x, y) for _, x, y in mine), labels, dotted=True))
     shown = tuple(cloud for cloud in clouds if cloud.points)
-    reach, axes = (0.0, 1.05 * max(1e-3, *map(_batch, every))), ("R² with label", "R² with batch")
+    reach = 0.0, 1.05 * max(1e-3, *(each.by_batch() for each in every))
+    axes = "R² with label (values or spread)", "R² with batch"
     figure = Figure(
         "components-figure",
         "Biology against batch",
-        "Each dot is a component of PCA+ICA: the share of its variance that the label explains, and the largest share "
-        "that a batch column explains, both less what chance would.",
+        "Each dot is a component of PCA+ICA: the share of its values or of its spread, whichever is larger, that the "
+        "label explains, and the largest such share of a batch column, both less what chance would explain.",
         f"{len(every)} components, of which {len(clouds[1].points)} are batch-driven.",
         Lines(shown, axes, 340, y_range=reach),
     )
@@ -266,13 +268,14 @@ def _components(result: Deconfounding) -> Section | None:
 
 def _component_table(every: tuple[Component, ...]) -> Table:
     batches = list(every[0].batch_r2)
-    numbers = ["component", "label R²", "label information"]
-    numbers += [f"{batch} {kind}" for batch in batches for kind in ("R²", "information")]
+    kinds = ("R²", "R² of spread", "information")
+    numbers = ["component", *(f"{column} {kind}" for column in ("label", *batches) for kind in kinds)]
     words = ("recurs", "remark", "highest rows", "lowest rows")
     rows = []
     for each in every:
-        values = [each.label_r2, each.label_information]
-        values += [value for batch in batches for value in (each.batch_r2[batch], each.batch_information[batch])]
+        values = [each.label_r2, each.label_spread_r2, each.label_information]
+        for batch in batches:
+            values += [each.batch_r2[batch], each.batch_spread_r2[batch], each.batch_information[batch]]
         remarks = ["batch-driven"] * each.batch_driven + ["near-Gaussian"] * bool(each.gaussian)
         recurs = {True: "yes", False: "no", None: MISSING}[each.recurs]
         texts = (recurs, ", ".join(remarks), _examples(each.highest), _examples(each.lowest))
@@ -392,10 +395,6 @@ def _plane(plane: Plane, names: tuple[str, ...], key: str, what: str) -> Figure:
         f"{len(names)} rows of {len(common)} values of {what}.",
         Lines(tuple(lines), (f"{plane.method} 1", f"{plane.method} 2"), square=True),
     )
-
-
-def _batch(component: Component) -> float:
-    return max(component.batch_r2.values())
 
 
 def _error(mean: Mean, digits: int = 4) -> str:

@@ -441,7 +441,7 @@ class Deconfounding(ResultRecord):
         )
 
     def plot_components(self, ax: Axes | None = None, *, batch: str | None = None, width: str = "single") -> Axes:
-        """Each independent component by the share of its variance that the batch and the label explain.
+        """Each independent component by the share that the batch and the label explain of its values or its spread.
 
         ``batch`` names one of several batch columns, the first by default.
         """
@@ -457,11 +457,11 @@ class Deconfounding(ResultRecord):
             (False, ACCENT, "o", "not batch-driven"),
         ):
             some = [each for each in self.components if each.batch_driven is driven]
-            points = [each.batch_r2[column] for each in some], [each.label_r2 for each in some]
+            points = [each.by_batch(column) for each in some], [each.by_label for each in some]
             handles.append(ax.scatter(*points, c=shade, marker=shape, s=18, label=name, lw=0, clip_on=False, zorder=3))
-        reach = max(0.05, *(max(each.batch_r2[column], each.label_r2) for each in self.components))
-        ax.set_xlim(min(0.0, *(each.batch_r2[column] for each in self.components)), 1.05 * reach)
-        ax.set_ylim(min(0.0, *(each.label_r2 for each in self.components)), 1.05 * reach)
+        reach = max(0.05, *(max(each.by_batch(column), each.by_label) for each in self.components))
+        ax.set_xlim(0.0, 1.05 * reach)
+        ax.set_ylim(0.0, 1.05 * reach)
         ax.set_xlabel(
             f"R² of the batch ({column})" if len(self.data.batch) > 1 else "R² of the batch", fontsize="small"
         )
@@ -563,8 +563,9 @@ class Deconfounding(ResultRecord):
                 if every[0].recurs is not None
                 else ""
             )
+            driven = sum(each.batch_driven for each in every)
             said = [
-                f"components: {sum(each.batch_driven for each in every)} of {len(every)} are batch-driven{back}",
+                f"components: {driven} of {len(every)} are batch-driven, by mean or spread{back}",
                 f"dropping batch-driven components (mean {without.dropped:.1f} per fold): AUROC "
                 f"{without.auroc.value:.3f} ({without.difference:+.3f}, {in_counts(without, self.unit_word)})",
             ]

@@ -19,6 +19,7 @@ from ..errors import InputError, missing_extra
 from ..ica import ICA, Whitening
 from ..ica.whitening import keep_leading, quietly
 from ..representation import Array
+from ..resampling import haar
 from ..settings import check_names
 from .corrections import combat, control_z, regressed_out, sphered, tvn
 from .inputs import Column
@@ -179,12 +180,6 @@ def used_by(name: str, transformers: Mapping[str, Any]) -> str | None:
 def leading(white: Whitening, k: int) -> Whitening:
     """A copy of a whitening with its leading axes."""
     return keep_leading(copy(white), k)
-
-
-def haar(dimension: int, rng: np.random.Generator) -> Array:
-    """A rotation drawn uniformly: QR of a Gaussian matrix with the signs of R's diagonal taken out (Mezzadri 2007)."""
-    q, r = np.linalg.qr(rng.normal(size=(dimension, dimension)))
-    return np.asarray(q * np.sign(np.diagonal(r)))
 
 
 def harmonised(scores: Array, batch: Column, seed: int) -> Array:

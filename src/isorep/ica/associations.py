@@ -23,7 +23,7 @@ from scipy.special import gammaln
 
 from ..errors import InputError
 from ..representation import Array, Representation
-from ..results import Record, cut, significant
+from ..results import Record, cut, cut_inside, significant
 from ..storage.tables import NamedColumns, read_obs
 
 LEVEL = 0.05
@@ -79,6 +79,7 @@ class Association(Record):
         ten bins with equal numbers of rows.
     spread_r2 : float
         The same for the distance from the label's median: above zero if the component varies more under some labels.
+        Labels of fewer than five rows say nothing of spreads.
     information : float
         Mutual information of the component, cut into ten bins, with the column, in nats, less the bias of counting.
     """
@@ -222,7 +223,7 @@ def obs_of_file(
         if not table.columns:
             raise InputError(f"{table.name} holds no columns that describe rows")
     columns = table.columns if obs is None else joined_columns(table, rows.ids, len(rows), rows.name or "the data")
-    named = ", ".join(f"{cut(name, 40)} ({reason})" for name, reason in list(table.left_out.items())[:8])
+    named = ", ".join(f"{cut_inside(name, 40)} ({reason})" for name, reason in list(table.left_out.items())[:8])
     return columns, [f"components were not read against {named}"] if named else []
 
 
@@ -424,15 +425,22 @@ def explained(values: Array, codes: Array, rows: Array | None = None) -> Array:
 
 
 def spread_explained(values: Array, codes: Array, rows: Array | None = None) -> Array:
-    """The same of the distances from the class's median (Brown & Forsythe 1974): above 0 where spreads differ."""
+    r"""The same of the distances from the class's median (Brown & Forsythe 1974): above 0 where spreads differ.
+
+    The rows of a small class lie closer to their own median. Distances are therefore multiplied by
+    :math:`\sqrt{m/(m-1)}` in a class of m rows, and a class of fewer than five rows says nothing.
+    """
     return _explained(values, codes, rows, _from_medians)
 
 
 def _from_medians(block: Array, codes: Array, count: int) -> Array:
-    order = np.argsort(codes, kind="stable")
-    distances = np.empty_like(block)
-    for mine in np.split(order, np.cumsum(np.bincount(codes, minlength=count))[:-1]):
-        distances[mine] = np.abs(block[mine] - np.median(block[mine], axis=0))
+    order, sizes = np.argsort(codes, kind="stable"), np.bincount(codes, minlength=count)
+    distances, small = np.empty_like(block), sizes[codes] < FEWEST
+    for mine in np.split(order, np.cumsum(sizes)[:-1]):
+        m = len(mine)
+        if m >= FEWEST:
+            distances[mine] = np.sqrt(m / (m - 1)) * np.abs(block[mine] - np.median(block[mine], axis=0))
+    distances[small] = 0.0 if small.all() else distances[~small].mean(axis=0)
     return distances
 
 

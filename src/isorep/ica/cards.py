@@ -22,7 +22,7 @@ from ..chunked import ChunkedRows, is_dask
 from ..errors import InputError
 from ..files import write_text
 from ..representation import Array, Matrix, Representation
-from ..results import Record, cut, data_frame, wrapped
+from ..results import Record, cut_inside, data_frame, wrapped
 from ..rows import block_rows, blocks, read_rows
 from ..settings import check_counts
 from .associations import Association, Extreme, associations_of, ends_of, extremes, row_columns
@@ -248,7 +248,7 @@ class Cards(Record):
         others = [card for card in self if not card.findings] if self.named else []
         lines = []
         for card in (*telling, *others)[:most]:
-            loads = ", ".join(f"{cut(each.feature, 40)} {each.r:+.2f}" for each in card.loadings[:MOST_LOADINGS])
+            loads = ", ".join(f"{cut_inside(each.feature, 40)} {each.r:+.2f}" for each in card.loadings[:MOST_LOADINGS])
             more = f" (and {len(card.findings) - 1} more)" if len(card.findings) > 1 else ""
             found = [f"{card.findings[0]}{more}"] if card.findings else []
             said = [*([loads] if self.named else []), *found]
@@ -260,7 +260,7 @@ class Cards(Record):
     @property
     def notes(self) -> tuple[str, ...]:
         """What limits these cards, as sentences."""
-        skipped = ", ".join(f"{cut(name, 40)} ({reason})" for name, reason in list(self.skipped.items())[:8])
+        skipped = ", ".join(f"{cut_inside(name, 40)} ({reason})" for name, reason in list(self.skipped.items())[:8])
         more = f" and {len(self.skipped) - 8} more" if len(self.skipped) > 8 else ""
         said = [
             (self.rows < self.of_rows, f"cards are from {self.rows} of {self.of_rows} rows, drawn at random"),

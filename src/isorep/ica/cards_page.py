@@ -9,7 +9,7 @@ from ..report import document
 from ..report.document import CardGrid, Cell, Column, Notes, Part, Prose, Table
 from ..report.figures import Picture
 from ..report.read import MISSING, compact, count, fixed, percent
-from ..results import cut
+from ..results import cut, cut_inside
 from .associations import Extreme
 from .cards import Card, Cards
 
@@ -83,7 +83,7 @@ def with_cards(table: Table, cards: Cards | None, first: Sequence[str] = (), ski
     rows = []
     for row, card in zip(table.rows, cards, strict=True):
         known, best = {each.column: each for each in card.associations}, card.loadings[:1]
-        cells = [Cell(cut(each.feature, LONGEST)) for each in best] or [Cell(MISSING)]
+        cells = [Cell(cut_inside(each.feature, LONGEST)) for each in best] or [Cell(MISSING)]
         cells += [_number(each.r) for each in best] or [Cell(MISSING)]
         cells = cells if loaded else []
         cells += [_number(value) for name in shown for value in (known[name].r2, known[name].spread_r2)]
@@ -171,7 +171,8 @@ def _face(
         counts=bins.counts,
         span=f"from {compact(bins.low, 3)} to {compact(bins.high, 3)}{outside}",
         bars=tuple(
-            document.Bar(cut(each.feature, 2 * LONGEST), each.r, _signed(each.r)) for each in card.loadings[:MOST_BARS]
+            document.Bar(cut_inside(each.feature, 2 * LONGEST), each.r, _signed(each.r))
+            for each in card.loadings[:MOST_BARS]
         ),
         terms=tuple(terms),
         rows=_details(card),
@@ -202,7 +203,7 @@ def _details(card: Card) -> tuple[tuple[str, ...], ...]:
         if examples:
             named = ", ".join(cut(str(each.row if each.id is None else each.id), LONGEST) for each in examples)
             rows.append(("rows", end, named, ""))
-    rest = (f"{cut(each.feature, LONGEST)} {_signed(each.r)}" for each in card.loadings[MOST_BARS:])
+    rest = (f"{cut_inside(each.feature, LONGEST)} {_signed(each.r)}" for each in card.loadings[MOST_BARS:])
     return (*rows, *(("loading", "", text, "") for text in rest))
 
 

@@ -32,8 +32,12 @@ KINDS: dict[str, dict[str, Any]] = {
     "gaussian": {"gaussian": True},
     "moved": {"batch_effect": "all"},
     "shape": {"batch_effect": "shape", "batch_shift": 4.0},
+    "few": {"controls": 8},
 }
 """Simulated screens: settings of :func:`isorep.datasets.simulate_batches` that differ from its defaults."""
+
+PUBLISHED = ("independent", "gaussian")
+"""Kinds with all published measures; the others are for corrections by controls."""
 
 AUROC = {
     "CYP11B1": (0.663, 0.692, 0.709, 0.678),
@@ -77,8 +81,10 @@ class Preset:
     Attributes
     ----------
     screens : int
-        Simulated screens of each kind: independent and Gaussian factors; batches that move all factors, or that change
-        the shape of technical ones.
+        Simulated screens with independent factors, and with Gaussian ones.
+    further : int
+        Simulated screens of each other kind: batches that move all factors, or that change the shape of technical
+        ones; batches with few controls.
     batches, rows : int
         Batches of a screen, and rows of a batch.
     wells : tuple of (batch, features, dimensions, task)
@@ -100,6 +106,7 @@ class Preset:
     """
 
     screens: int = scaled(1, 8, 20)
+    further: int = scaled(1, 4, 10)
     batches: int = scaled(6, 20, 40)
     rows: int = scaled(60, 200, 500)
     wells: tuple[tuple[str, str, str, str], ...] = scaled(
@@ -138,7 +145,7 @@ def plan(preset: Preset, data: Path | None) -> Plan:
         )
         for protocol in preset.protocols
         for kind in (KINDS if protocol == "folds" else ("independent",))
-        for place in range(preset.screens)
+        for place in range(preset.screens if kind in PUBLISHED else preset.further)
     ]
     wells = [
         Unit(
@@ -195,7 +202,7 @@ def _simulated(wanted: Any, run: Run) -> Outcome:
         **KINDS[wanted["kind"]],
     )
     settings = _settings(run, wanted["protocol"]) | {"n_components": "all"}
-    if wanted["kind"] in ("moved", "shape"):
+    if wanted["kind"] not in PUBLISHED:
         settings["top"] = ()
     table = screen.values, screen.perturbed, screen.batch
     result = deconfound(*table, **settings)

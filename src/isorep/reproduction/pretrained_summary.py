@@ -131,7 +131,7 @@ class Case:
     @property
     def cells(self) -> list[Value]:
         """Columns of the table: means over pairs, of ends as of margins."""
-        numbers = (self.published, self.in_sample, *spanned(_mean(self.margins)), _mean(self.before).mean)
+        numbers = (self.published, self.in_sample, *spanned(mean_value(self.margins)), mean_value(self.before).mean)
         return [Value(each) for each in numbers]
 
 
@@ -139,8 +139,8 @@ def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     """Everything that is printed and drawn."""
     subjects = _subjects(outcomes)
     every = cases(subjects)
-    tables = _tables(subjects, every, [each for each in outcomes.values() if "loss_before" in each])
-    return summary(claims_of(every), tables, _charts(subjects[:_MOST]))
+    tables = tables_of(subjects, every, [each for each in outcomes.values() if "loss_before" in each])
+    return summary(claims_of(every), tables, charts_of(subjects[:_MOST]))
 
 
 def _subjects(outcomes: Mapping[str, Outcome]) -> list[Setting]:
@@ -150,7 +150,7 @@ def _subjects(outcomes: Mapping[str, Outcome]) -> list[Setting]:
         for key, pair in (outcome.get("subjects") or {}).items():
             about = {"title": TITLES[key], "short": key.upper().replace("-LAST", " last"), "kind": outcome["kind"]}
             subject = subjects.setdefault(key, {**about, "key": key, "published": BESIDE.get(key, ""), "pairs": []})
-            subject["pairs"].append(_pair(outcome["pair"], pair, 2))
+            subject["pairs"].append(paired(outcome["pair"], pair, 2))
     for outcome in outcomes.values():
         for place, layer in enumerate(outcome.get("layers") or ()):
             title = f"{outcome['name']}, {layer['layer']}" if layer["layer"] else outcome["name"]
@@ -158,11 +158,12 @@ def _subjects(outcomes: Mapping[str, Outcome]) -> list[Setting]:
             kind = PUBLISHED[outcome["published"]][0] if outcome["published"] else ""
             about = {"title": title, "short": short, "kind": kind, "key": "", "published": outcome["published"]}
             # The source is mapped onto the target, as in Table 1.
-            subjects[f"named-{outcome['name']}-{place}"] = about | {"pairs": [_pair((0, 1), layer, 1)]}
+            subjects[f"named-{outcome['name']}-{place}"] = about | {"pairs": [paired((0, 1), layer, 1)]}
     return [Setting(each, lowest=-math.inf) for each in subjects.values()]
 
 
-def _pair(places: Sequence[int], compared: Mapping[str, Any], directions: int) -> dict[str, Any]:
+def paired(places: Sequence[int], compared: Mapping[str, Any], directions: int) -> dict[str, Any]:
+    """A pair of models with the mean of so many directions, trained and untrained."""
     pair: dict[str, Any] = {"first": places[0], "second": places[1]}
     for when in WHEN:
         ways = compared[when]["ways"][:directions] if when in compared else []
@@ -191,7 +192,8 @@ def _averaged(values: list[Any]) -> Any:
     return sum(values) / len(values)
 
 
-def _tables(subjects: list[Setting], every: list[Case], trainings: list[Outcome]) -> tuple[Table, ...]:
+def tables_of(subjects: list[Setting], every: list[Case], trainings: list[Outcome]) -> tuple[Table, ...]:
+    """Table 1, the same held out, the findings, untrained networks, and losses of the trainings."""
     paths = [*(f"rungs.{rung}.held_out" for rung in RUNGS), "efficiency", "shares.linear"]
     held_out: dict[str, dict[str, list[Value]]] = {when: {} for when in WHEN}
     for when, each in product(WHEN, subjects):
@@ -227,7 +229,7 @@ def _tables(subjects: list[Setting], every: list[Case], trainings: list[Outcome]
             "lower is better",
             {
                 f"{KINDS[each['kind']]}, {len(each['loss'])} trained": [
-                    *(_mean([Value(number) for number in each.get(key) or ()]) for key in keys),
+                    *(mean_value([Value(number) for number in each.get(key) or ()]) for key in keys),
                     Value(float(each["parameters"])),
                 ]
                 for each in trainings
@@ -245,7 +247,8 @@ def _table_1(subjects: list[Setting]) -> Table:
     return table("table-1", title, EFFICIENCY, rows, COLUMNS, beside, "Table 1, in-sample")
 
 
-def _charts(subjects: list[Setting]) -> list[Chart]:
+def charts_of(subjects: list[Setting]) -> list[Chart]:
+    """Errors with the published ones, the ladder before and after training, and the efficiency of ICA."""
     marks = []
     for subject in subjects:
         for place, rung in enumerate(RUNGS):
@@ -368,10 +371,10 @@ def _error(rung: Mapping[str, Any], ends: str, less: float | None = 0.0) -> Valu
 
 def _span(subject: Setting, rung: str, when: str) -> Value:
     """The held-out error of a rung, and the mean interval of a pair."""
-    return _mean([_error(pair[when]["rungs"][rung], "interval") for pair in subject.pairs if pair[when]])
+    return mean_value([_error(pair[when]["rungs"][rung], "interval") for pair in subject.pairs if pair[when]])
 
 
-def _mean(values: Sequence[Value]) -> Value:
+def mean_value(values: Sequence[Value]) -> Value:
     """Mean of numbers and of ends; no interval where one has none."""
     known = [each.mean for each in values if each.mean is not None]
     if not known:
@@ -384,4 +387,6 @@ def _mean(values: Sequence[Value]) -> Value:
 def _range(values: Sequence[Value]) -> Value:
     """The mean, from the lowest end to the highest; undecided without intervals."""
     spans = [each.interval or Interval(-math.inf, math.inf) for each in values]
-    return replace(_mean(values), interval=Interval(min(each.low for each in spans), max(each.high for each in spans)))
+    return replace(
+        mean_value(values), interval=Interval(min(each.low for each in spans), max(each.high for each in spans))
+    )
