@@ -72,13 +72,14 @@ PASTED = {
 
 # Copied from the folder that the command writes, docs/images/reproduce-NAME-FIGURE.svg from figures/FIGURE.svg.
 EXPERIMENTS = {
-    "reproduce-bbbc021, reproduce-simulated": "isorep reproduce deconfounding --scale laptop",
+    "reproduce-deconfounding-*": "isorep reproduce deconfounding --scale laptop --set further=8",
     "reproduce-classes-*": "isorep reproduce classes --scale laptop",
     "reproduce-contrastive-*": "isorep reproduce contrastive --scale laptop",
     "reproduce-disentanglement-*": "isorep reproduce disentanglement --scale laptop",
     "reproduce-layers-*": "isorep reproduce layers --scale laptop",
     "reproduce-pretrained-*": "isorep reproduce pretrained --scale laptop",
-    "reproduce-mechanisms, reproduce-slots-*": "isorep reproduce slots --scale laptop",
+    "reproduce-slots-*": "isorep reproduce slots --scale laptop",
+    "reproduce-released-*": "isorep reproduce released --scale laptop",
     "reproduce-warmup-*": "isorep reproduce warmup --scale laptop",
     "reproduce-words-*": "isorep reproduce words --scale laptop",
     "deconfound": "the gallery's biology/plot_deconfound.py, by make docs",
@@ -142,7 +143,7 @@ def write_scripts(folder: Path) -> None:
 
 def pages() -> list[Path]:
     """The README and the Markdown pages of the docs."""
-    made = {ROOT / "docs" / "_build", ROOT / "docs" / "gallery", ROOT / "docs" / "api"}
+    made = {ROOT / "docs" / "_build", ROOT / "docs" / "gallery", ROOT / "docs" / "api" / "generated"}
     found = [path for path in (ROOT / "docs").rglob("*.md") if not made & set(path.parents)]
     return [ROOT / "README.md", *sorted(found)]
 

@@ -14,6 +14,7 @@ from .report.test_notebook import RESULTS, made
 
 ROOT = Path(__file__).parents[1]
 LONGEST = 120
+MOST_WORDS = 40  # of a sentence; write 25
 
 
 def loaded(name):
@@ -25,7 +26,7 @@ def loaded(name):
 
 
 def documents():
-    made = {ROOT / "docs" / name for name in ("_build", "gallery", "api", "reference")}
+    made = {ROOT / "docs" / name for name in ("_build", "gallery", "api/generated", "reference")}
     inside = [path for path in (ROOT / "docs").rglob("*.md") if not made & set(path.parents)]
     return sorted([*ROOT.glob("*.md"), *(ROOT / ".github").rglob("*.md"), *inside])
 
@@ -34,6 +35,45 @@ def documents():
 def test_no_line_of_markdown_is_longer_than_the_limit(path):
     lines = path.read_text(encoding="utf-8").splitlines()
     assert [number for number, line in enumerate(lines, 1) if len(line) > LONGEST] == []
+
+
+def sentences(text):
+    """Sentences of a page's paragraphs and list items; code, formulas and links count as the words that they show."""
+    for pattern, shown in (
+        (r"<!--.*?-->|^ *(`{3,}).*?^ *\1|\$\$.*?\$\$|</?[a-z][^>]*>|^(#|\||:::)[^\n]*", ""),  # not prose
+        (r"!?\[([^]]*)\]\([^)]*\)", r"\1"),
+        (r"`[^`]+`|\$[^$]+\$", "Code"),
+        (r"^\s*([*+-]|\d+\.)\s", "\n\n"),
+    ):
+        text = re.sub(pattern, shown, text, flags=re.MULTILINE | re.DOTALL)
+    for paragraph in re.split(r"\n\s*\n", text):
+        yield from re.split(r"(?<=[.!?])[*_)\"]*\s+(?=[*_(\"]*[A-Z0-9])", " ".join(paragraph.split()))
+
+
+@pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_sentence_is_too_long_to_be_read_once(path):
+    if path.name != "CHANGELOG.md":
+        long = [each for each in sentences(path.read_text(encoding="utf-8")) if len(each.split()) > MOST_WORDS]
+        assert long == []
+
+
+def test_sentences_are_found_without_code_tables_and_markup():
+    page = """# A heading is none
+
+One `with --code` here, and 0.5 e.g. in it. [A link](https://example.org/a.b) is **two.** Three?
+
+| a table | is none |
+
+```shell
+no prose. At all
+```
+
+* An item
+  over lines
+* and $a. B$ another
+"""
+    found = ["One Code here, and 0.5 e.g. in it.", "A link is **two.", "Three?", "An item over lines"]
+    assert [each for each in sentences(page) if each] == [*found, "and Code another"]
 
 
 def numbers(text):

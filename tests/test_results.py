@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isorep.files import without_secrets
-from isorep.results import aligned, counted, decimals, significant, told, wrapped
+from isorep.results import aligned, counted, cut, cut_inside, decimals, significant, told, wrapped
 
 ROWS = [
     ("rung", "held-out\nerror", "95% interval", "in-sample", "diameters"),
@@ -151,3 +151,14 @@ def test_the_command_that_is_written_holds_no_secret(monkeypatch, tmp_path):
         assert "hush" not in text
         assert "me:***@host/a.npy?token=***" in text
         assert "what?@b.npy" in text
+
+
+def test_names_that_differ_at_their_end_stay_different_when_cut():
+    first, second = (f"Cytoplasm_Texture_AngularSecondMoment_Corr{end}" for end in ("Actin_3_0", "DAPI_3_0"))
+    cuts = [cut_inside(name, 40) for name in (first, second)]
+    assert len(set(cuts)) == 2
+    assert [len(each) for each in cuts] == [40, 40]
+    assert cuts[0].startswith("Cytoplasm")
+    assert cuts[0].endswith("Actin_3_0")
+    assert cut_inside("short", 40) == cut("short", 40) == "short"
+    assert cut(first, 10) == "Cytoplasm…"

@@ -26,16 +26,14 @@ result = isorep.deconfound(screen.values, treatment, plate, n_restarts=3)
 print(result)
 
 # %%
-# The independent components come nearest to the best that is possible (dashed), the likelihood ratio of the true
-# biological factors. PCA+Rand is the control: as white as PCA+ICA, with arbitrary axes.
-axes = result.plot_scores(width="double")
-axes.axvline(screen.ceiling(), color="#15181e", linewidth=1, linestyle="--")
-plt.show()
-
-# %%
-# Each independent component by the share of its variance that the plate and the treatment explain. The two at the top
-# left are the affected factors.
-result.plot_components()
+# Left: the independent components come nearest to the best that is possible (dashed), the likelihood ratio of the true
+# biological factors. PCA+Rand is the control: as white as PCA+ICA, with arbitrary axes. Right: each independent
+# component by the share that the plate and the treatment explain of its values or its spread. The two at the top left
+# are the affected factors.
+figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.6), layout="constrained")
+result.plot_scores(ax=left)
+left.axvline(screen.ceiling(), color="#15181e", linewidth=1, linestyle="--")
+result.plot_components(ax=right)
 plt.show()
 
 # %%

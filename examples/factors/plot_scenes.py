@@ -12,36 +12,15 @@ import numpy as np
 
 from isorep.datasets import Rooms, Sprites
 
-
-def sheet(scene, base, columns=10):
-    """One row of images for each factor, which runs over its grid."""
-    rows = []
-    for place, factor in enumerate(scene.factors):
-        values = np.repeat(np.array([base], dtype=float), columns, axis=0)
-        values[:, place] = np.resize(factor.grid(factor.size if factor.choice else columns), columns)
-        rows.append(np.concatenate(list(scene.render(values)), axis=1))
-    return np.concatenate(rows)
-
-
-def show(axes, scene, base):
-    picture = sheet(scene, base)
-    axes.imshow(picture if scene.channels == 3 else picture[..., 0], cmap="gray", vmin=0, vmax=1)
-    axes.set_yticks((np.arange(len(scene.factors)) + 0.5) * scene.size, scene.factor_names, fontsize=8)
-    axes.set_xticks([])
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-
-
-figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
-show(axes, Rooms(), [0.02, 0.36, 0.62, 1.0, 0, 8.0])
+Rooms().plot_factors([0.02, 0.36, 0.62, 1.0, 0, 8.0])
 plt.show()
 
 # %%
-# Straight colour ramps instead of arcs of hue: one latent can follow a ramp, an arc takes two. Below, two sprites, of
-# which the second lies over the first.
+# Left: straight colour ramps instead of arcs of hue. One latent can follow a ramp; an arc takes two. Right: two
+# sprites, of which the second lies over the first.
 figure, panels = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
-show(panels[0], Rooms(colour="ramp"), [0.1, 0.3, 0.8, 1.0, 1, -12.0])
-show(panels[1], Sprites(count=2, colour="arc"), [2, 0.9, 10, 0.35, 0.5, 0.0, 1, 0.9, 60, 0.65, 0.5, 0.6])
+Rooms(colour="ramp").plot_factors([0.1, 0.3, 0.8, 1.0, 1, -12.0], panels[0])
+Sprites(count=2, colour="arc").plot_factors([2, 0.9, 10, 0.35, 0.5, 0.0, 1, 0.9, 60, 0.65, 0.5, 0.6], panels[1])
 plt.show()
 
 # %%

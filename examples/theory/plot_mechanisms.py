@@ -117,11 +117,11 @@ for axes, (title, result) in zip(panels, found.items(), strict=True):
         axes.scatter(*place, s=420, color="white", edgecolor="#333333", zorder=2)
         axes.annotate(name.split("_")[0], place, ha="center", va="center", fontsize=7, zorder=3)
     axes.set_title(title.replace("\n", " "), fontsize=9)
-    for k, name in enumerate(("D", "M", "S", "H2")):
+    for k, (name, symbol) in enumerate({"D": "D", "M": "M", "S": "S", "H2": "H₂"}.items()):
         state = result.criteria[name].state
         said = {"holds": "holds", "fails": "fails"}.get(state, "open")
         axes.text(
-            0.33 * k, -0.55, f"{name}\n{said}", ha="center", va="top", fontsize=8, color=COLOURS.get(state, "grey")
+            0.33 * k, -0.55, f"{symbol}\n{said}", ha="center", va="top", fontsize=8, color=COLOURS.get(state, "grey")
         )
     axes.set_xlim(-0.35, 1.35)
     axes.set_ylim(-1.0, 1.3)

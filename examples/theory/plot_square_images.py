@@ -14,15 +14,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import isorep
-from isorep.datasets import render_squares, square_metric
+from isorep.datasets import Squares, render_squares, square_metric
 
 softness, pixels, r_min, r_max = 0.02, 128, 0.1, 0.4
-places, radii = [-0.5, 0.0, 0.5, 0.3], [0.1, 0.2, 0.3, 0.4]
-figure, axes = plt.subplots(1, 4, figsize=(9, 2.4), layout="constrained")
-for each, p, r in zip(axes, places, radii, strict=True):
-    each.imshow(render_squares([p], [r], softness=softness, pixels=pixels)[0], cmap="gray", extent=(-1, 1, -1, 1))
-    each.set_title(f"p = {p}, r = {r}")
-    each.set_axis_off()
+Squares(size=64, softness=softness).plot_factors([0.0, 0.0, 0.25], columns=8)
 plt.show()
 
 
@@ -52,34 +47,31 @@ latents = np.column_stack([rng.uniform(-0.5, 0.5, 150), math.sqrt(2) * rng.unifo
 latents[:2, 1] = math.sqrt(2) * r_min, math.sqrt(2) * r_max
 geometry = isorep.decoder.bilipschitz(lambda z: process(z / z.new_tensor([1.0, math.sqrt(2)])), latents)
 print(f"constant up to scale {geometry.similarity_constant:.3f}, closed form {(r_max / r_min) ** 0.25:.3f}")
+geometry.plot_scores()
+plt.show()
 
 # %%
-# That speaks of distances along the manifold of images. Between squares that do not overlap the ambient distance no
-# longer grows, however far they are apart: only the path from one to the other tells.
+# This concerns distances along the manifold of images. The ambient distance between squares that do not overlap no
+# longer grows, however far apart they are: only the length of the path between them does.
 shift = np.linspace(0, 1, 41)
 images = render_squares(shift - 0.5, np.full_like(shift, 0.2), softness=softness, pixels=pixels, by_area=True)
 images = images.reshape(len(shift), -1)
 ambient = np.linalg.norm(images - images[0], axis=1)
 along = np.sqrt(square_metric([0.2], softness=softness)[0][0]) * shift
 
-figure, (left, middle, right) = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained")
-for k, (name, colour) in enumerate((("moving", "#2a6f97"), ("growing", "#c8553d"))):
+figure, (left, right) = plt.subplots(1, 2, figsize=(6.9, 3.2), layout="constrained")
+for k, (name, colour) in enumerate((("moving", "#0b65b3"), ("growing", "#c2570c"))):
     left.plot(r, metric[:, k, k] / sharp[k], "o", color=colour, label=f"{name}, measured")
     left.plot(r, exact[k] / sharp[k], "-", color=colour, lw=1, label=f"{name}, with corners")
 left.axhline(1, color="grey", lw=0.8)
 left.set_xlabel("half-side r")
 left.set_ylabel("squared speed over the sharp form")
-middle.plot(latents[:, 1] / math.sqrt(2), geometry.largest, ".", color="#c8553d", label="largest singular value")
-middle.plot(latents[:, 1] / math.sqrt(2), geometry.smallest, ".", color="#2a6f97", label="smallest")
-middle.plot(r, np.sqrt(sharp[0]), "k-", lw=0.8, label=r"$2\sqrt{Cr}$")
-middle.set_xlabel("half-side r")
-middle.set_ylabel(r"stretch in $(p,\sqrt{2}\,r)$")
-right.plot(shift, along, color="#2a6f97", label="along the images")
-right.plot(shift, ambient, color="#c8553d", label="ambient")
+right.plot(shift, along, color="#0b65b3", label="along the images")
+right.plot(shift, ambient, color="#c2570c", label="ambient")
 right.axvline(0.4, color="grey", lw=0.8, ls=":")
 right.set_xlabel("shift of the place, r = 0.2")
 right.set_ylabel("distance")
-for each in (left, middle, right):
+for each in (left, right):
     each.legend(frameon=False, fontsize=8)
     each.spines[["top", "right"]].set_visible(False)
 plt.show()

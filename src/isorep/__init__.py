@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .representation import Representation
     from .storage import read, write
     from .structure import FactorScores, score_factors
-    from .translation import DriftWarning, Translation, Translator, translate
+    from .translation import DriftWarning, Translation, Translator, UnpairedTranslation, translate, translate_unpaired
 
 _HOMES = {
     "Representation": "representation",
@@ -66,6 +66,8 @@ _HOMES = {
     "score_factors": "structure",
     "FactorScores": "structure",
     "translate": "translation",
+    "translate_unpaired": "translation",
+    "UnpairedTranslation": "translation",
     "Translation": "translation",
     "Translator": "translation",
     "DriftWarning": "translation",
@@ -95,6 +97,7 @@ __all__ = [
     "Stability",
     "Translation",
     "Translator",
+    "UnpairedTranslation",
     "Whitening",
     "__version__",
     "compare",
@@ -114,6 +117,7 @@ __all__ = [
     "stability",
     "structure",
     "translate",
+    "translate_unpaired",
     "worst_case",
     "write",
 ]

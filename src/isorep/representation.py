@@ -19,6 +19,7 @@ from .annotated import dense, is_annotated, opened
 from .chunked import ChunkedRows, is_dask
 from .errors import InputError
 from .files import without_secrets
+from .results import cut_inside
 
 Array = NDArray[Any]
 
@@ -165,7 +166,7 @@ def _by_reason(columns: Mapping[str, str]) -> str:
     """Columns with their reasons, grouped by reason, and not too many."""
     parts: dict[str, list[str]] = {}
     for name, reason in columns.items():
-        parts.setdefault(reason, []).append(repr(name if len(name) <= 40 else f"{name[:37]}..."))
+        parts.setdefault(reason, []).append(repr(cut_inside(name, 40)))
     said = []
     for reason, names in parts.items():
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""

@@ -209,6 +209,11 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
+def cut_inside(name: str, most: int) -> str:
+    """The same with both ends kept: names of features may differ in their last letters."""
+    return name if len(name) <= most else f"{name[: (most - 1) // 2]}…{name[len(name) - most // 2 :]}"
+
+
 def plain(value: Any) -> Any:
     """Records, arrays and numbers as JSON has them, all digits kept; infinity and NaN, which it has not, are null."""
     if hasattr(value, "to_dict") and not isinstance(value, type):

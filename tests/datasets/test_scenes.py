@@ -221,3 +221,23 @@ def test_values_that_cannot_be_rendered_are_refused():
 def test_arguments_of_the_wrong_kind_are_refused(call, words):
     with pytest.raises(isorep.InputError, match=words):
         call()
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_a_sheet_has_a_row_for_each_factor_which_alone_varies_in_it(scene):
+    from matplotlib.figure import Figure
+
+    values = scene.draw(1, seed=3).factor_values[0]
+    axes = scene.plot_factors(values, Figure().subplots(), columns=6)
+    assert [each.get_text() for each in axes.get_yticklabels()] == list(scene.factor_names)
+    sheet = np.asarray(axes.images[0].get_array())
+    assert sheet.shape[:2] == (len(scene.factors) * scene.size, 6 * scene.size)
+    place, column = len(scene.factors) - 1, 4
+    moved = values.copy()
+    moved[place] = scene.factors[place].grid(6)[column]
+    cell = sheet[place * scene.size :, column * scene.size : (column + 1) * scene.size]
+    np.testing.assert_array_equal(cell.reshape(scene.size, scene.size, -1), scene.render(moved)[0])
+    with pytest.raises(isorep.InputError, match="one row"):
+        scene.plot_factors(np.stack([values, values]))
+    with pytest.raises(isorep.InputError, match="columns"):
+        scene.plot_factors(values, columns=1)

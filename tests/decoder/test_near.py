@@ -9,9 +9,10 @@ from scipy.linalg import expm, hadamard, subspace_angles
 import isorep
 from isorep.datasets import slot_generator
 from isorep.decoder import mechanisms, mechanisms_of
-from isorep.decoder.mechanism.near import Search, haar, leakage, near_factors, scrambled, split_leak
+from isorep.decoder.mechanism.near import Search, leakage, near_factors, scrambled, split_leak
 from isorep.decoder.mechanism.result import Criterion, Evidence, FactorLevel, Factors, Irreducibility, Level
 from isorep.decoder.mechanism.theorems import checked_hierarchy, theorem
+from isorep.resampling import haar
 
 from .test_mechanisms_theory import set_partitions
 

@@ -24,7 +24,7 @@ def test_the_verdict_comes_first_and_every_figure_and_table_is_there():
     assert sections(html)[:5] == ["criteria", "theorems", "factors", "hierarchy", "lifting"]
     assert figures(html) == ["shares-figure", "factors-figure"]
     for words in (
-        "Types D, M, S, H2 and H3 hold for the 3 blocks",
+        "Types D, M, S, H₂ and H₃ hold for the 3 blocks",
         "All criteria at every tolerance",
         "Can a block be split further?",
         "Type M&#39;s sparsity condition",

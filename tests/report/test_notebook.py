@@ -71,6 +71,7 @@ RESULTS = {
     "Stability": lambda: test_ica_pages.results()["stability"],
     "FactorScores": test_structure_page.result,
     "Translation": test_translate_page.result,
+    "UnpairedTranslation": test_translate_page.unpaired,
     "Deconfounding": test_deconfound_page.result,
     "Disentanglement": lambda: small()[0],
     "Extraction": test_extract_page.result,
@@ -85,7 +86,7 @@ RESULTS = {
     "Mechanisms": test_mechanisms_page.result,
     "Reproduction": test_reproduction_page.result,
 }
-UNDRAWN = ("Extraction", "Reproduction")
+UNDRAWN = ("Extraction", "Reproduction", "UnpairedTranslation")
 DERIVED = {
     "Similarities": ("chance_low", "chance_high"),  # the JSON has the 5th and 95th percentile
     "Ensemble": ("error", "se", "least", "largest", "r2", "chance", "in_sample"),  # over the matrices of the JSON

@@ -68,7 +68,7 @@ def command(
         str | None,
         Option(metavar="TYPE", help="Exit 1 unless this type holds: D, M, S, H2 to H6, IMA, conformal or isometric."),
     ] = None,
-    order: Annotated[int, Option(metavar=N, help="Largest n of Types H_n to test, up to 6.")] = 3,
+    order: Annotated[int, Option(metavar=N, help="Largest n of Types Hₙ to test, up to 6.")] = 3,
     max_leakage: Annotated[
         float | None, Option(metavar=X, help="Exit 1 if the mean Type D leakage (0 to 1) exceeds X.")
     ] = None,
@@ -253,8 +253,10 @@ def parsed_blocks(text: str) -> list[Any]:
 
 
 def _require(result: Any, name: str) -> None:
+    from ..decoder.mechanism.result import symbol
+
     state = result.states.get(name)
-    called = f"Type {name}" if name in STATES[:8] else name
+    called = f"Type {symbol(name)}" if name in STATES[:8] else name
     if state is None:
         fail(f"{called} was not judged: no factors were found to be blocks")
     elif state != "holds":

@@ -15,8 +15,10 @@ EXTRAS = {
     "dask": ("dask", "distributed"),
     "torch": ("torch",),
     "hf": ("torch", "transformers"),
+    "onnx": ("torch", "onnxruntime"),
     "plot": ("matplotlib",),
     "images": ("pillow",),
+    "stores": ("faiss-cpu", "lancedb", "psycopg", "qdrant-client"),
 }
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TMPDIR", "ISOREP_DATA")
 

@@ -40,8 +40,8 @@ _RAMPS = (
 class Rooms(Scene):
     """Rooms with six factors: floor, wall and object hue, the object's scale and shape, and the orientation.
 
-    Hues run from 0 to 1, scale from 0.75 to 1.25, shape is 0 to 3 (cube, cylinder, sphere, capsule), and orientation
-    is the angle of the camera's place on its circle, in degrees; the grid spans -30 to 30.
+    Hues run from 0 to 1 and scale from 0.75 to 1.25. Shape is 0 to 3: cube, cylinder, sphere, capsule. Orientation is
+    the angle of the camera's place on its circle, in degrees; the grid spans -30 to 30.
 
     Parameters
     ----------

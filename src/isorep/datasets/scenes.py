@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from ..representation import Array
 from ..rows import map_blocks
 from ..settings import check_counts
 from .images import FactorImages, grid_classes, grid_sizes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Correlation = Mapping[tuple[str, str], float] | Sequence[Sequence[float]] | Array
 _SLACK = 0.1  # how far beyond its range, in ranges, a factor may be rendered: differences need room at the ends
@@ -83,6 +86,33 @@ class Scene(ABC):
         if kind not in (np.float32, np.float64):
             raise InputError(f"images are rendered as float32 or float64, not as {kind}")
         return self._blocks(self._checked(values), kind, lambda block: block)
+
+    def plot_factors(self, values: Any, ax: Axes | None = None, *, columns: int = 10, width: str = "double") -> Axes:
+        """Draw a sheet of images: each row varies one factor over its grid and keeps the others at ``values``.
+
+        A choice with fewer than ``columns`` values repeats them. ``ax`` is where to draw, by default a new pyplot
+        figure of two columns (6.9 inches) or one ("single").
+        """
+        from ..report.plots import WIDTHS, canvas
+
+        check_counts(columns=(columns, 2, 100))
+        base = self._checked(values)
+        if len(base) != 1:
+            raise InputError(f"values must be one row, the image that the sheet starts from, not {len(base)}")
+        moved = np.repeat(base, len(self.factors) * columns, axis=0).reshape(len(self.factors), columns, -1)
+        for place, factor in enumerate(self.factors):
+            grid = factor.grid(factor.size if factor.choice else columns)
+            moved[place, :, place] = np.resize(grid, columns)
+        images = self.render(moved.reshape(-1, len(self.factors))).reshape(*moved.shape[:2], self.size, self.size, -1)
+        sheet = images.transpose(0, 2, 1, 3, 4).reshape(len(self.factors) * self.size, columns * self.size, -1)
+        height = WIDTHS.get(width, 1.0) * len(self.factors) / columns
+        ax = canvas(ax, width, height, "plot_factors()")
+        ax.imshow(sheet if self.channels == 3 else sheet[..., 0], cmap="gray", vmin=0, vmax=1)
+        ax.set_yticks((np.arange(len(self.factors)) + 0.5) * self.size, self.factor_names)
+        ax.set_xticks([])
+        ax.tick_params(length=0)
+        ax.spines[:].set_visible(False)
+        return ax
 
     def _blocks(self, values: Array, dtype: np.dtype[Any], finish: Callable[[Array], Array]) -> Array:
         """Draw blocks of images on all cores, and finish each before it is put in its place."""

@@ -82,9 +82,10 @@ def convexity(latents: Array, *, random_state: int = 0) -> Convexity | None:
     A midpoint in a hole lies far from all samples, while these lie as near to each other as elsewhere. So the distance
     of a midpoint to its nearest samples, 20 or a tenth of all, is divided by the same distance of these samples. Where
     samples are sparse, both grow: a box whose samples crowd in the corners does not count as hollow. Chance comes from
-    references with a convex support and as many rows: boxes, made by shuffling every column, and every axis that ICA
-    finds, separately; for columns of few values a Gaussian of the same covariance. A direction with a gap would make
-    boxes with gaps, so every direction is also probed alone; in one dimension gaps are the only holes.
+    references with a convex support and as many rows. They are boxes, made by shuffling every column, and every axis
+    that ICA finds, separately; for columns of few values they are a Gaussian of the same covariance. A direction
+    with a gap would make boxes with gaps, so every direction is also probed alone; in one dimension gaps are the only
+    holes.
 
     To measure its power, the same probe is run on these samples after removing a notch, the quarter that lies above the
     median in two directions. If that is not clearly detected, the answer is "blind". Holes smaller than that, or than

@@ -50,11 +50,12 @@ def layers(
 
     A network is split at a layer into the part before it, :math:`f`, and the rest, :math:`g`. Theorem 1 holds for any
     such split: if both trainings have equal outputs and :math:`g` is :math:`(1+L)`-bi-Lipschitz, the layers agree
-    up to a rigid motion within :math:`c_D\sqrt{2L+L^2}\,\Delta`. Outputs that differ add a term to the bound. If the
-    rest ends at a layer that a linear head reads, equal logits relate these ends only by a linear map :math:`A`, whose
-    singular values enter the bound; if the head does not depend on all directions of that layer, the ends are
+    up to a rigid motion within :math:`c_D\sqrt{2L+L^2}\,\Delta`. Outputs that differ add a term to the bound.
+
+    If the rest ends at a layer that a linear head reads, equal logits relate these ends only by a linear map :math:`A`.
+    Its singular values enter the bound. If the head does not depend on all directions of that layer, the ends are
     unrelated, and the answer is "not determined". Where the rest narrows, some directions of the layer do not affect
-    the output: the constant is infinite, and the constant over the directions that the rest depends on (the row spaces
+    the output, and the constant is infinite. The constant over the directions that the rest depends on (the row spaces
     of its Jacobians) is reported as well.
 
     Parameters

@@ -107,10 +107,16 @@ def infomec(
     discrete ones). For a continuous factor :math:`H(s)` is the estimate of :math:`I(s;s)`, and explicitness is the
     in-sample R² of a linear regression.
 
-    Values where the formula divides zero by zero: a constant factor is left out of everything; an active latent that
-    informs about no factor is left out of InfoM; a factor that no active latent informs about counts 0 in InfoC; with
-    one factor every informative latent is modular (1), with one active latent every informed factor compact (1); where
-    there is nothing to average, the score is 0. Explicitness below 0 counts as 0.
+    Values where the formula divides zero by zero:
+
+    * A constant factor is left out of everything.
+    * An active latent that informs about no factor is left out of InfoM.
+    * A factor that no active latent informs about counts 0 in InfoC.
+    * With one factor every informative latent is modular (1).
+    * With one active latent every informed factor is compact (1).
+    * Where there is nothing to average, the score is 0.
+
+    Explicitness below 0 counts as 0.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ STATES = (
     "it and all together do not explain it, spread if they do. Explicitness is its part of InfoE."
 )
 LADDER = (
-    "The best map of each group from latents onto factors, and what it leaves on unseen rows, in mean distances of "
+    "The best map of each group from latents onto factors, and what it leaves on held-out rows, in mean distances of "
     "the standardised factors to their mean; lower is closer, and 1 is no better than the mean."
 )
 HEATMAPS = {"nmi": "Which latent knows which factor", "dci": "Which latent is used for which factor"}
@@ -275,7 +275,7 @@ def _slots(result: FactorScores) -> Section | None:
 def _ladder(result: FactorScores) -> Section | None:
     if result.ladder is None:
         return None
-    columns: Forms = {"group": str, "mean error, unseen rows": fixed, "95% interval": fixed, "chance": fixed}
+    columns: Forms = {"group": str, "held-out error": fixed, "95% interval": fixed, "chance": fixed}
     rows = [
         (rung_name(name), rung.held_out.mean, Cell.between(rung.interval, fixed), rung.null.mean if rung.null else None)
         for name, rung in result.ladder.rungs.items()

@@ -42,9 +42,9 @@ from .splits import (
 class R2(Record):
     """The result of :func:`linear_r2` and :func:`kernel_r2`.
 
-    ``value`` is the mean over factors on held-out rows, negative ones counted as 0; ``factors`` has each as it is, and
-    ``interval`` is for the value, with all maps refitted: from random halves of the rows (or groups), or, with fewer
-    than 40 groups, without each group.
+    ``value`` is the mean over factors on held-out rows, negative ones counted as 0. ``factors`` has each as it is.
+    ``interval`` is for the value, with all maps refitted to random halves of the rows (or groups). With fewer than 40
+    groups they are refitted without each group instead.
     """
 
     value: float
@@ -239,8 +239,8 @@ def ladder(
     r"""The ladder from latents to factors: up to which group of maps do they agree?
 
     For each group :math:`H` the best :math:`h\in H` is fitted from latents to factors, and
-    :math:`\sum\|h(z)-u\|/\sum\|u-\bar u\|` is reported on held-out rows, as :func:`isorep.compare` does for two
-    representations; here :math:`h` acts on the latents and the unit is the mean distance of the factors to their mean.
+    :math:`\sum\|h(z)-u\|/\sum\|u-\bar u\|` is reported on held-out rows, as by :func:`isorep.compare`. Here :math:`h`
+    acts on the latents, and the unit is the mean distance of the factors to their mean.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ import numpy as np
 from ...representation import Array
 from .factors import FOUND, row_components
 from .near import Leakage, leakage_of
-from .result import FAILS, HOLDS, UNDECIDED, Criterion, Evidence, Irreducibility, Level
+from .result import FAILS, HOLDS, UNDECIDED, Criterion, Evidence, Irreducibility, Level, symbol
 from .type_h import Box, bends, derivatives, swaps
 from .type_m import containment, irreducible_by_containment, shared
 from .type_s import BOUND, EXACT, Gap, Pool, exact_gap, gap_bound, pool, sparsity_components, subset_count
@@ -158,7 +158,7 @@ def stretches(jacobians: Array, tolerances: Sequence[float], noise: float) -> tu
 def interactions(
     samples: Samples, view: View, rows: Array, box: Box, order: int, higher: int, bases: Sequence[Array] = ()
 ) -> tuple[Criterion, list[str], list[Leakage]]:
-    """Type H_n: by derivatives at the first ``higher`` samples where the decoder has them, and by swaps at all.
+    """Type Hₙ: by derivatives at the first ``higher`` samples where the decoder has them, and by swaps at all.
 
     ``bases`` are random ones, for the chance level of the leakage.
     """
@@ -184,7 +184,7 @@ def interactions(
             what, kind = ("second", "affine") if order == 2 else ("third", "quadratic")
             said.append(
                 f"all {what} derivatives vanish although the decoder is not {kind}: it is piecewise smooth "
-                f"({', '.join(view.kinks) or 'kinks'}), so Type H_{order} is judged by swaps alone"
+                f"({', '.join(view.kinks) or 'kinks'}), so Type {symbol(name)} is judged by swaps alone"
             )
             ways.append(Evidence("derivatives", (), said[-1]))
         else:

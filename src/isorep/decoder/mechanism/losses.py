@@ -132,7 +132,7 @@ def ima_contrast(decoder: Decoder, latents: Tensor, *, jacobian: Tensor | None =
 def cross_hessian_penalty(
     decoder: Decoder, latents: Tensor, blocks: Sequence[Sequence[int]], *, probes: int | None = 1
 ) -> Tensor:
-    r"""Squared second derivatives across blocks, 0 exactly where the decoder is additive (Type H_2).
+    r"""Squared second derivatives across blocks, 0 exactly where the decoder is additive (Type H₂).
 
     .. math:: \sum_{i<j}\|\nabla^2_{C_i,C_j}g\|_F^2
 

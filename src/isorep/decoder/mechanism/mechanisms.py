@@ -18,7 +18,7 @@ from ..prepare import Latents, as_latents
 from .criteria import Samples, disjointness, interactions, orthogonality, stretches, supports_and_sparsity
 from .factors import find_factors
 from .near import Leakage, NearFactors, among, leakage, near_factors
-from .result import Check, Criterion, Factors, Implication, Mechanisms, SparsityCondition
+from .result import Check, Criterion, Factors, Implication, Mechanisms, SparsityCondition, symbol
 from .theorems import checked_hierarchy, lifting_checks, theorem
 from .type_h import Box
 from .type_m import contrast, owners
@@ -28,7 +28,7 @@ _CELLS = 4_000_000  # of a table of candidates
 _JACOBIANS = 100_000_000  # numbers of all Jacobians together
 _HIGHER = 20_000_000  # numbers of higher derivatives in all
 DOMAINS = (None, "convex")
-MOST_ORDER = 6  # of Types H_n
+MOST_ORDER = 6  # of Types Hₙ
 _RANDOM_INTERACTIONS = 5  # random bases in which interactions are taken, too
 
 
@@ -51,10 +51,13 @@ def mechanisms(
 ) -> Mechanisms:
     r"""Test the mechanistic independence of a decoder's latents, and whether it identifies them.
 
-    With :math:`\Omega_a=\operatorname{supp}J_{\cdot a}` the outputs that a latent affects, blocks :math:`C_i` are
-    independent of **Type D** if they affect disjoint outputs, **M** if no support of one contains one of another in the
-    sparsest bases, **S** if every basis of the tangent space that mixes blocks is less sparse,
-    :math:`\rho^+<\rho^-`, and **H_n** if derivatives :math:`D^n_{i,j}g` across blocks vanish. D implies all others.
+    The support :math:`\Omega_a=\operatorname{supp}J_{\cdot a}` of a latent is the set of outputs that it affects.
+    Blocks :math:`C_i` are independent of
+
+    * **Type D** if they affect disjoint outputs, which implies all others;
+    * **Type M** if no support of one contains one of another, in the sparsest bases;
+    * **Type S** if every basis of the tangent space that mixes blocks is less sparse, :math:`\rho^+<\rho^-`;
+    * **Type Hₙ** if derivatives :math:`D^n_{i,j}g` across blocks vanish.
 
     Entries are exactly zero in generators and only small in trained networks. So every type also has a leakage, 0 where
     it holds, compared with its value in random bases. Orthogonal blocks (IMA) and conformal and isometric decoders are
@@ -67,7 +70,7 @@ def mechanisms(
     ----------
     decoder : callable
         A torch module or function; or a numpy function, whose Jacobian is its method ``jacobian`` or else computed by
-        differences, and for which H_n is tested by swaps alone.
+        differences, and for which Hₙ is tested by swaps alone.
     latents : array, tensor, Representation or path
         One row per sample.
     blocks : sequence, optional
@@ -81,7 +84,7 @@ def mechanisms(
     samples, higher_samples : int
         Numbers of rows to test, and for second and third derivatives.
     highest_order : int
-        The largest n of Types H_n, from 2 to 6; beyond 3 they are tested by swaps alone.
+        The largest n of Types Hₙ, from 2 to 6; beyond 3 they are tested by swaps alone.
     subsets : int
         Number of subsets of outputs to search for a sparsest basis; the sparsity gap is exact where this suffices and
         otherwise bounded.
@@ -129,7 +132,7 @@ def mechanisms(
 
 
 def mechanisms_of(jacobians: Any, blocks: Sequence[Any] | None = None, **options: Any) -> Mechanisms:
-    """Test mechanistic independence from Jacobians (n, outputs, d) alone: Types D, M, S and the factors, not H_n.
+    """Test mechanistic independence from Jacobians (n, outputs, d) alone: Types D, M, S and the factors, not Hₙ.
 
     Parameters
     ----------
@@ -366,7 +369,7 @@ def _criteria(
         criteria["M"], criteria["S"] = supports_and_sparsity(samples)
     view = here.view
     if view is None:
-        return criteria, ["without a decoder Type H_n is not evaluated"], []
+        return criteria, ["without a decoder Type Hₙ is not evaluated"], []
     said: list[str] = []
     leaks: list[Leakage] = []
     highest, box = search.highest_order, Box.of(np.concatenate([here.every, here.rows]), here.matrix)
@@ -378,10 +381,12 @@ def _criteria(
             criteria[f"H{order}"], notes, across = interactions(samples, view, here.rows, box, order, some, bases)
             said, leaks = said + notes, leaks + across
             if view.derivatives is not None and most < 1 and order <= 3:
-                said.append(f"derivatives of order {order} do not fit in memory: H_{order} is tested by swaps alone")
+                said.append(
+                    f"derivatives of order {order} do not fit in memory: Type {symbol(f'H{order}')} is tested by swaps"
+                )
         report("interactions", highest - 1, highest - 1)
     if view.derivatives is None and not view.notes:
-        said.append("the decoder is not a torch function: Type H_n is tested by swaps alone")
+        said.append("the decoder is not a torch function: Type Hₙ is tested by swaps alone")
     return criteria, said, leaks
 
 

@@ -18,6 +18,7 @@ from scipy.linalg import subspace_angles
 from scipy.spatial.distance import squareform
 
 from ...representation import Array
+from ...resampling import haar
 from ...results import Record
 from .views import consecutive
 
@@ -353,12 +354,6 @@ def mean_metric(right: Array) -> Array:
     metrics = np.swapaxes(right, 1, 2) @ right
     traces = np.trace(metrics, axis1=1, axis2=2)
     return np.asarray((metrics / np.where(traces > 0, traces, 1.0)[:, None, None]).mean(0))
-
-
-def haar(d: int, rng: np.random.Generator) -> Array:
-    """A rotation or reflection drawn uniformly."""
-    left, right = np.linalg.qr(rng.normal(size=(d, d)))
-    return np.asarray(left * np.sign(np.diag(right)))
 
 
 def _inverse_root(metric: Array) -> Array:

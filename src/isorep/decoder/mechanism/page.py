@@ -10,7 +10,7 @@ from ...report.page import page_of, size
 from ...report.read import MISSING, compact, count, percent
 from ..page import short
 from .near import Leakage, as_share
-from .result import HOLDS, Mechanisms
+from .result import HOLDS, Mechanisms, symbol
 
 MOST_LATENTS, MOST_FACTORS = 60, 40  # in the figure of the factors
 MOST_SPLITS = 12  # of the cuts into near-factors
@@ -21,9 +21,8 @@ def share(value: float | None) -> str:
     return MISSING if value is None else as_share(value)
 
 
-NAMES = {"D": "Type D", "M": "Type M", "S": "Type S", "H2": "Type H₂", "H3": "Type H₃"}
-NAMES |= {"H4": "Type H₄", "H5": "Type H₅", "H6": "Type H₆", "IMA": "orthogonal blocks (IMA)"}
-NAMES |= {"conformal": "conformal", "isometric": "isometric up to scale"}
+NAMES = {name: f"Type {symbol(name)}" for name in ("D", "M", "S", "H2", "H3", "H4", "H5", "H6")}
+NAMES |= {"IMA": "orthogonal blocks (IMA)", "conformal": "conformal", "isometric": "isometric up to scale"}
 MEANING = {
     "D": "blocks move disjoint outputs",
     "M": "no support contains one of another block, in the sparsest basis of each block",
@@ -44,7 +43,7 @@ FACTORS = (
     "latents only where they are the same at all samples: the angle is between matched factors."
 )
 LEAKAGE = (
-    "Leakage is 0 where Type D or H_n or orthogonality holds exactly. Type M allows overlap short of containment, and "
+    "Leakage is 0 where Type D or Hₙ or orthogonality holds exactly. Type M allows overlap short of containment, and "
     "Type S is measured by the 1-norm. Neither the scale of a latent nor the basis inside a block matters. "
     "Random bases have blocks of the same sizes and show what no alignment gives; no rotation changes singular values, "
     "which are those in the latents' own units."

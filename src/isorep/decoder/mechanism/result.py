@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 HOLDS, FAILS, UNDECIDED, DEPENDS = "holds", "fails", "undecided", "depends on the tolerance"
 MOST_OUTPUTS = 4096  # whose factors are written one by one
+_SUBSCRIPTS = str.maketrans("23456", "₂₃₄₅₆")
+
+
+def symbol(name: str) -> str:
+    """A criterion as it is printed: H₂ for ``H2``, which is its name in JSON and options."""
+    return name.translate(_SUBSCRIPTS)
 
 
 @dataclass(frozen=True)
@@ -83,10 +89,10 @@ class Criterion(Record):
     measure : str
         Meaning of ``worst`` in every level, with its direction.
     evidence : tuple of Evidence
-        One method, or for H_n derivatives and swaps.
+        One method, or for Hₙ derivatives and swaps.
     irreducible : tuple of Irreducibility
     separable : tuple of Irreducibility
-        Separability of every block, for H_n from derivatives; otherwise empty.
+        Separability of every block, for Hₙ from derivatives; otherwise empty.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("state", "holds_at")
@@ -116,11 +122,11 @@ class Criterion(Record):
         return tuple(level for evidence in self.evidence for level in evidence.levels)
 
     def way(self, method: str) -> Evidence | None:
-        """The evidence of one kind: ``derivatives`` or ``swaps`` for H_n."""
+        """The evidence of one kind: ``derivatives`` or ``swaps`` for Hₙ."""
         return next((evidence for evidence in self.evidence if evidence.method == method), None)
 
     def __str__(self) -> str:
-        return f"Type {self.name} {self.state}"
+        return f"Type {symbol(self.name)} {self.state}"
 
 
 def together(states: Sequence[str]) -> str:
@@ -317,7 +323,7 @@ class Mechanisms(ResultRecord):
     inactive : tuple of int
         Inactive latents, which hardly affect the outputs and were left out; all latents where none has an effect.
     higher : tuple of Criterion
-        Types H_4 and beyond, if requested.
+        Types H₄ and beyond, if requested.
     hierarchy : tuple of Implication
     lifting : tuple of Check
         Assumptions for local-to-global lifting: never proved, at best not falsified.
@@ -423,7 +429,9 @@ class Mechanisms(ResultRecord):
         if not self.leakage:
             raise InputError("there is no leakage to draw: neither blocks were given nor factors found")
         marks = [
-            Mark(f"{each.name} ({each.by})", each.mean, (each.mean, each.quantile), each.random, strong=each.near)
+            Mark(
+                f"{symbol(each.name)} ({each.by})", each.mean, (each.mean, each.quantile), each.random, strong=each.near
+            )
             for each in self.leakage
         ]
         return dots(
@@ -501,12 +509,12 @@ def verdict_on_blocks(result: Mechanisms) -> str:
     holding = [each for each in result.criteria.values() if each.holds_at == result.tolerances]
     others = [each for each in result.criteria.values() if each not in holding and each.state in (HOLDS, DEPENDS)]
     verb = "No type holds" if not holding else "Type {} holds" if len(holding) == 1 else "Types {} hold"
-    names = _listed([each.name for each in holding])
+    names = _listed([symbol(each.name) for each in holding])
     said = f"{verb.format(names)} for the {blocks}{',' if holding else ''} at every tolerance"
     if others:
-        where = [f"{each.name} ({_listed(each.holds_at) or 'none'})" for each in others]
+        where = [f"{symbol(each.name)} ({_listed(each.holds_at) or 'none'})" for each in others]
         said += f"; at some: {_listed(where)}"
-    applying = [each.name for each in result.theorems if each.applies]
+    applying = [symbol(each.name) for each in result.theorems if each.applies]
     rest = "no identifiability theorem applies"
     if applying:
         rest = f"the identifiability theorem applies locally by type {_listed(applying)}"
@@ -533,7 +541,7 @@ def _nearly(result: Mechanisms) -> str:
     if near:
         names = {"IMA": "block orthogonality"}
         listed = [
-            f"{names.get(each.name, f'Type {each.name}')} (leakage {as_share(each.mean)}, random bases "
+            f"{names.get(each.name, f'Type {symbol(each.name)}')} (leakage {as_share(each.mean)}, random bases "
             f"{as_share(each.random or 0.0)})"
             for each in near
         ]

@@ -19,7 +19,7 @@ from scipy.spatial.distance import pdist, squareform
 from ...representation import Array
 from ..convexity import convexity
 from ..distances import chords
-from .result import FAILS, HOLDS, UNDECIDED, Check, Criterion, Evidence, Implication, SparsityCondition, Theorem
+from .result import FAILS, HOLDS, UNDECIDED, Check, Criterion, Evidence, Implication, SparsityCondition, Theorem, symbol
 from .views import View
 
 NOT_FALSIFIED, FALSIFIED, NOT_TESTED = "not falsified", "falsified", "not tested"
@@ -32,7 +32,7 @@ _GAP_ON_A_LINE = 5.0  # the same in one dimension, where spacings of even points
 _SLICES = 3  # of one dimension, of a factor, that must show it
 _CELLS = 20_000_000
 _COLLISION = 0.01  # of the median least singular value
-NAMES = {"D": "Type D", "M": "Type M", "S": "Type S", **{f"H{order}": f"Type H_{order}" for order in range(2, 7)}}
+NAMES = {name: f"Type {symbol(name)}" for name in ("D", "M", "S", "H2", "H3", "H4", "H5", "H6")}
 STEPS = (("D", "M"), ("D", "S"), ("D", "H2"), *((f"H{order}", f"H{order + 1}") for order in range(2, 6)))
 IMPLIED = "implied by Type D"
 
@@ -40,7 +40,7 @@ IMPLIED = "implied by Type D"
 def checked_hierarchy(
     criteria: dict[str, Criterion], full_rank: bool
 ) -> tuple[dict[str, Criterion], tuple[Implication, ...]]:
-    """D implies M, S and H_2, and H_n implies H_n+1. Contradictions are set to undecided, and reported.
+    """D implies M, S and H₂, and Hₙ implies Hₙ₊₁. Contradictions are set to undecided, and reported.
 
     Where D holds at all samples at a tolerance, M and S that were undecided there hold.
     """

@@ -1,4 +1,4 @@
-r"""Type H_n: derivatives across blocks where the decoder is smooth, and swaps of whole blocks for any decoder.
+r"""Type Hₙ: derivatives across blocks where the decoder is smooth, and swaps of whole blocks for any decoder.
 
 Higher derivatives as symmetric forms on a block: does the block split, and is it separable from the others?
 """

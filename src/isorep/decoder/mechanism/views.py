@@ -159,7 +159,7 @@ def _torch_view(decoder: Any, latents: Latents, ready: Ready) -> View:
         return np.asarray(found.numpy(force=True), dtype=np.float64)  # zeros may not be written out yet
 
     precision = str(ready.dtype).removeprefix("torch.")
-    alone = "torch.func cannot differentiate the decoder again: Type H_n is tested by swaps alone"
+    alone = "torch.func cannot differentiate the decoder again: Type Hₙ is tested by swaps alone"
     return View(
         ready.d,
         ready.outputs,
