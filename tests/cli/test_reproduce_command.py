@@ -20,7 +20,9 @@ def test_a_smoke_run_prints_its_table_and_is_not_done_twice(isorep_command, tmp_
     assert (done.code, done.err) == (0, "")
     said = " ".join(done.out.split())
     assert done.out.startswith("verdict: ")
-    for words in ("obtained", "published in Table 3", "claim: ", "seed 0; 5 units in", "lightgbm"):
+    units = len(list((out / "units").glob("*.json")))
+    assert units >= 5
+    for words in ("obtained", "published in Table 3", "claim: ", f"seed 0; {units} units in", "lightgbm"):
         assert words in said
     assert "note: BBBC021 was left out: name a folder with --data or ISOREP_DATA" in done.out
     assert f"\nRun: {out} (config.json, metrics.json, table.txt, units, figures)\n" in done.out
@@ -38,7 +40,7 @@ def test_a_smoke_run_prints_its_table_and_is_not_done_twice(isorep_command, tmp_
     again = isorep_command(*arguments, "--out", out)
     assert again.code == 0
     head, _, rest = again.out.partition("\n\n")
-    assert " ".join(head.split()) == f"{out} holds 5 of 5 units: resuming"
+    assert " ".join(head.split()) == f"{out} holds {units} of {units} units: resuming"
     assert rest == done.out.partition("\nReport: ")[0]
     assert isorep_command(*arguments, "--out", out, "--quiet").out == ""
     assert one_sentence(isorep_command(*arguments, "--out", out, "--seed", 3), "another seed (0, not 3)")
