@@ -47,6 +47,7 @@ _COARSE = 1e-10  # rounding above which data have no directions that float64 sum
 _EPS = float(np.finfo(np.float64).eps)
 _LEAST_SPREAD = 1e-150  # below it squares leave float64
 _EXACT = 1e-8  # error of an inverse, as the root times it shows, up to which it can be used
+_FEW_DIGITS = 1e-6  # squared singular values, relative to the largest, down to which squares keep ten digits
 _BLIND = 1e-4  # standard deviation that directions taken for rounding may give to a whitened one
 _MOST_NAMED = 10
 
@@ -259,10 +260,23 @@ def principal(factor: Factor, units: Array) -> tuple[Array, Array, Array, Array]
 
     Also the standard deviations along the axes and the axes themselves, as rows.
     """
-    turn, deviations, axes = linalg.svd(factor.root / units, full_matrices=False)
+    turn, deviations, axes = _singular(factor.root / units)
     axes[:, factor.constant | factor.left_out] = 0.0
     least = _inverse(deviations)[:, None] * axes / units
     return _sound_inverse(factor, least, turn), factor.root.T @ turn, deviations, axes
+
+
+def _singular(root: Array) -> tuple[Array, Array, Array]:
+    """The thin singular value decomposition, by squares where they lose at most six of sixteen digits.
+
+    That costs a third: of thousands of columns minutes.
+    """
+    squares, turn = linalg.eigh(root @ root.T)
+    if not squares[0] > _FEW_DIGITS * squares[-1]:
+        turn, deviations, axes = linalg.svd(root, full_matrices=False)
+        return turn, deviations, axes
+    turn, deviations = turn[:, ::-1], np.sqrt(squares[::-1])
+    return turn, deviations, turn.T @ root / deviations[:, None]
 
 
 def whitened_again(factor: Factor, sums: Array, n: int) -> Factor:

@@ -142,3 +142,35 @@ def test_every_draw_is_a_plain_refit_on_shuffled_rows(kind, rng):
             plain[which] = sums[:, 0] / sums[:, 1]
         np.testing.assert_allclose(drawn.observed[name], plain[0], rtol=1e-9)
         np.testing.assert_allclose(drawn.draws[name].T, plain[1:], rtol=1e-9)
+
+
+@pytest.mark.parametrize("wide", ["both", "source", "target"])
+def test_draws_of_more_columns_than_rows_are_those_in_the_span_of_the_rows(wide, rng):
+    n, d_x, d_y = 40, 60 if wide != "target" else 5, 70 if wide != "source" else 6
+    x, y = rng.normal(size=(n, d_x)), rng.normal(size=(n, d_y)) + 4.0
+    y[:, : min(d_x, d_y)] += x[:, : min(d_x, d_y)]
+    shuffles, scoring = Shuffles(n), Scoring(assign_folds(n, 4, None, rng))
+
+    def errors(x, y, names):
+        centre = Centre(x.mean(axis=0), y.mean(axis=0), np.dtype(float))
+        training = TrainingSet(Moments.from_rows(x, y), (1e-16, 1e-16))
+        return shuffled_errors(x, y, shuffles, scoring, centre, training, names, 5, np.random.SeedSequence(3))
+
+    drawn = errors(x, y, ["identity", "signed_permutation", "rigid", "linear"])
+    partner = shuffles.draw(np.random.default_rng(np.random.SeedSequence(3).spawn(5)[0]))
+    turned = d_x > d_y
+    for name, aligner in ALIGNERS.items():
+        if name == "rigid":  # no row says where the axes outside the span go
+            continue
+        total = np.zeros(2)
+        for fold in range(4):
+            held, train = scoring.fold_of == fold, scoring.fold_of != fold
+            source, target = (x[partner], y) if turned else (x, y[partner])
+            total += (
+                aligner().fit(source[train], target[train]).residuals(source[held], target[held]).sum(),
+                np.linalg.norm(target[held] - y.mean(axis=0), axis=1).sum(),
+            )
+        np.testing.assert_allclose(drawn.draws[name][0, 0], total[0] / total[1], rtol=1e-6)
+    turned_axes = errors(x @ rotation(d_x, 1), y @ rotation(d_y, 2), ["rigid", "linear"])
+    np.testing.assert_allclose(turned_axes.draws["linear"], drawn.draws["linear"], rtol=1e-6)
+    assert (drawn.observed["rigid"] < drawn.draws["rigid"].min(axis=1)).all() or wide != "both"

@@ -25,9 +25,12 @@ from ..covariance import (
 )
 from ..moments import Moments
 from ..representation import Array
+from ..threads import WIDE_MATRIX
 
 _DEAD = 0.02  # share of the columns that may be dead
 _RESOLVED = 1e-7  # squares of singular values, relative to the largest, that leave nine digits of a rotation
+_RESOLVED_WIDE = 1e-9  # the same for seven digits: of thousands of columns a full decomposition takes a minute
+_RESOLVED_QUICK = 1e-11  # for five digits: errors of shuffled pairings differ by far more
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,23 +192,27 @@ def rigid_maps(moments: Moments, *, quick: bool = False) -> tuple[AffineMap, Aff
     ``quick`` is for errors of rows alone, which a few dead columns of the source do not change: these columns are not
     rotated, and the rotation of the source may be incomplete.
     """
-    polar = quick_polar(moments.xy, dead=_DEAD) if quick else None
+    polar = None
+    if quick:
+        polar = quick_polar(moments.xy, dead=_DEAD, resolved=_RESOLVED_QUICK)
+    elif max(moments.xy.shape) > WIDE_MATRIX and moments.xy.shape[0] == moments.xy.shape[1]:
+        polar = quick_polar(moments.xy, resolved=_RESOLVED_WIDE)
     rotation, overlap = polar or nearest_rotation(padded(moments.xy))
     return orthogonal_map(moments, rotation, overlap), orthogonal_map(moments.swapped(), rotation.T, overlap)
 
 
-def quick_polar(cross: Array, dead: float = 0.0) -> tuple[Array, float] | None:
+def quick_polar(cross: Array, dead: float = 0.0, resolved: float = _RESOLVED) -> tuple[Array, float] | None:
     r"""The orthonormal factor of a matrix with no more rows than columns, and the sum of its singular values.
 
     :math:`(CC^\top)^{-1/2}C` costs a quarter of a decomposition. None where squares do not resolve the singular values,
-    except for a share ``dead`` of them.
+    except for a share ``dead`` of them: where they are below ``resolved``, relative to the largest.
     """
     size = float(np.abs(cross).max(initial=0.0))
     if cross.shape[0] > cross.shape[1] or not size > 0:
         return None
     scaled = cross / size  # squares of large values overflow, of small ones vanish
     squares, axes = np.linalg.eigh(scaled @ scaled.T)
-    kept = squares > _RESOLVED * squares[-1]
+    kept = squares > resolved * squares[-1]
     if (~kept).sum() > dead * len(kept):
         return None
     singular, axes = np.sqrt(squares[kept]), axes[:, kept]

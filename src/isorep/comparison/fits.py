@@ -32,6 +32,8 @@ from .residuals import FittedRung, Maps
 
 MATCHED_ROWS = 20_000  # pairs that components are matched on
 ICA_CELLS = 2**26  # rows x columns that an ICA fit of the ladder may hold in float64: 512 MiB
+_ICA_WORK = 3e13  # floating-point operations of one fit: of thousands of columns it ends before it has converged
+_ICA_SWEEPS = (20, 200)  # at the least and at the most
 _ICA_TOL = 1e-3  # radians: sampling lets directions stray by far more
 _TELLING = 16  # rows by which runs are told apart
 _SIDE_BY_SIDE = 2**24  # rows x columns of a run up to which fits to all its rows run at once with others
@@ -302,6 +304,7 @@ def _fitted_ica(rows: Array, rounding: float, seed: int, deadline: Deadline) -> 
         contrast_named("logcosh"),
         np.random.RandomState(seed),
         tol=_ICA_TOL,
+        max_iter=int(np.clip(_ICA_WORK / (4 * rows.size * rows.shape[1]), *_ICA_SWEEPS)),
         report=lambda *_: deadline.leave(),
     )
     return FittedICA(found.components_, found.mixing_, found.gaussian_, bool(found.converged_))

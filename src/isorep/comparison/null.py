@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..covariance import solve_well_conditioned
+from ..covariance import rank_tolerance, solve_well_conditioned
 from ..moments import Moments
 from ..representation import Array, Matrix
 from ..resampling import Null, Shuffles, null_of
@@ -19,6 +19,7 @@ from .residuals import Centre, PreparedMaps, identity_norms, norms_of
 
 DRAWS, FEW_DRAWS = 100, 20  # by default, and where so many would take long: then p-values come from a fitted tail
 _MOST_WORK = 3e13  # floating-point operations of all draws beyond which they take long: some ten minutes
+_BY_COLUMN = ("identity", "signed_permutation")  # rungs that depend on the axes
 LEAST_ROWS = 4000  # rows that shuffles move, where there are as many, and
 ROWS_PER_DIMENSION = 20  # this many per dimension, if that is more
 FEW_UNITS = (
@@ -75,7 +76,8 @@ def default_draws(n: int, d_x: int, d_y: int) -> int:
     """Default number of shuffled pairings: fewer where columns are so many that each takes seconds."""
     d = float(max(d_x, d_y))
     rows = min(n, max(LEAST_ROWS, ROWS_PER_DIMENSION * d))
-    return DRAWS if DRAWS * (2 * rows * d**2 + 30 * d**3) <= _MOST_WORK else FEW_DRAWS
+    work = 2 * rows * d**2 + 2 * d**3 + 30 * min(d, rows) ** 3  # products, an assignment, decompositions
+    return DRAWS if DRAWS * work <= _MOST_WORK else FEW_DRAWS
 
 
 def shuffled_errors(
@@ -104,13 +106,17 @@ def shuffled_errors(
         x, y, centre = y, x, Centre(centre.target, centre.source, centre.dtype)
         icas = None if training.icas is None else training.icas[::-1]
         training = replace(training, roundings=training.roundings[::-1], icas=icas)
-    scene = _Scene(x, y, shuffles, scoring, centre, training, names)
-    observed = scene.errors(shuffles.rows)
+    scenes = _scenes(x, y, shuffles, scoring, centre, training, names)
+
+    def errors_of(partners: Array) -> dict[str, Array]:
+        return {name: error for scene in scenes for name, error in scene.errors(partners).items()}
+
+    observed = errors_of(shuffles.rows)
     seeds = seed.spawn(n_null)
     draws = {name: np.empty((2, n_null)) for name in names}
 
     def one(which: slice) -> dict[str, Array]:
-        return scene.errors(shuffles.draw(np.random.default_rng(seeds[which.start])))
+        return errors_of(shuffles.draw(np.random.default_rng(seeds[which.start])))
 
     count = 0
     if progress:
@@ -136,6 +142,43 @@ def shuffled_errors(
     return ShuffledErrors(draws, observed, shuffles.distinct)
 
 
+def _scenes(
+    x: Matrix,
+    y: Matrix,
+    shuffles: Shuffles,
+    scoring: Scoring,
+    centre: Centre,
+    training: TrainingSet,
+    names: Sequence[str],
+) -> list[_Scene]:
+    """All rungs in the columns as they are; where columns outnumber rows, those that turn axes within the rows' span.
+
+    Rotations of either side leave their errors as they are, and outside the span there are no rows.
+    """
+    sides = centre.shift(read_rows(x, shuffles.rows), 0), centre.shift(read_rows(y, shuffles.rows), 1)
+    turning = [name for name in names if name not in _BY_COLUMN]
+    if not turning or max(side.shape[1] for side in sides) <= len(shuffles.rows):
+        return [_Scene(sides, shuffles, scoring, centre, training, names)]
+    scenes = [_Scene(sides, shuffles, scoring, centre, training, [name for name in names if name in _BY_COLUMN])]
+    spans = [_axes_of(side, rounding) for side, rounding in zip(sides, training.roundings, strict=True)]
+    sides = (sides[0] @ spans[0].T, sides[1] @ spans[1].T)
+    if training.icas is not None:
+        source, target = (
+            replace(ica, components=ica.components @ axes.T, mixing=axes @ ica.mixing)
+            for ica, axes in zip(training.icas, spans, strict=True)
+        )
+        training = replace(training, icas=(source, target))
+    return [*scenes, _Scene(sides, shuffles, scoring, centre, training, turning)]
+
+
+def _axes_of(rows: Array, rounding: float) -> Array:
+    """Orthonormal axes, as rows, of the span of some centred rows; the columns themselves where they are fewer."""
+    if rows.shape[1] <= len(rows):
+        return np.eye(rows.shape[1], dtype=rows.dtype)
+    _, values, axes = np.linalg.svd(rows.astype(np.float64), full_matrices=False)
+    return np.asarray(axes[values > rank_tolerance(rounding) * values[0]].astype(rows.dtype))
+
+
 class _Source:
     """The training rows of the source, and their moments."""
 
@@ -150,17 +193,17 @@ class _Scene:
 
     def __init__(
         self,
-        x: Matrix,
-        y: Matrix,
+        sides: tuple[Array, Array],
         shuffles: Shuffles,
         scoring: Scoring,
         centre: Centre,
         training: TrainingSet,
         names: Sequence[str],
     ) -> None:
-        self._rows, self._centre, self._training, self._names = shuffles.rows, centre, training, names
-        self._x = centre.shift(read_rows(x, shuffles.rows), 0)
-        self._y = centre.shift(read_rows(y, shuffles.rows), 1)
+        self._gap, self._training, self._names = centre.gap, training, names
+        self._x, self._y = sides
+        # Rows were shifted already: maps are fitted about the origin.
+        self._centre = Centre(np.zeros(self._x.shape[1]), np.zeros(self._y.shape[1]), centre.dtype)
         self._radii = (norms_of(self._x), norms_of(self._y))
         self._place = np.full(shuffles.n, -1)
         self._place[shuffles.rows] = np.arange(len(shuffles.rows))
@@ -194,10 +237,10 @@ class _Scene:
             training = replace(self._training, moments=moments, second=(None, None), inverse=inverse, quick=True)
             for name in self._names:
                 if name == "identity":
-                    found[name] += identity_norms(x_held, y_held, self._centre.gap).sum()
+                    found[name] += identity_norms(x_held, y_held, self._gap).sum()
                     continue
                 maps = fit([name], training)[name]  # one by one: in thousands of columns they take gigabytes
-                forward, reverse = PreparedMaps(maps, _here(self._centre)).norms(x_held, y_held)
+                forward, reverse = PreparedMaps(maps, self._centre).norms(x_held, y_held)
                 found[name] += forward.sum(), reverse.sum()
         return {name: total / size for name, total in found.items()}
 
@@ -215,11 +258,6 @@ def _thinned(rows: Array, folds: int) -> Array:
     """Rows to score: all of them where every fold is scored, some of one fold."""
     most = SCORED_ROWS if folds == 1 else len(rows)
     return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(np.intp)]
-
-
-def _here(centre: Centre) -> Centre:
-    """Rows were shifted already: maps are fitted about the origin."""
-    return Centre(np.zeros_like(centre.source), np.zeros_like(centre.target), centre.dtype)
 
 
 def _products(left: Array, right: Array) -> Array:
