@@ -161,9 +161,7 @@ def one_to_one(
         edges = edges.with_more(rows, missing[new], best[new] + prices[missing[new]])
         partner = edges.solved(n, m)
     matched = np.flatnonzero(partner >= 0)
-    similarity = np.einsum(
-        "ij,ij->i", source[matched].astype(np.float64), target[partner[matched]].astype(np.float64)
-    )
+    similarity = np.einsum("ij,ij->i", source[matched].astype(np.float64), target[partner[matched]].astype(np.float64))
     return _matching(n, matched, partner[matched], _clipped(similarity if signed else np.abs(similarity)), gap)
 
 

@@ -221,7 +221,9 @@ class _Matcher:
         pairs = np.sort(matched.similarity)[len(source) - least :]
         method = "shuffled rows" if of_codes else "rotated dictionaries"
         levels = {
-            name: self._level(values, [getattr(each, name) for each in draws], [getattr(x, name) for x in loose], method)
+            name: self._level(
+                values, [getattr(each, name) for each in draws], [getattr(x, name) for x in loose], method
+            )
             for name, values in (
                 ("one_to_one", pairs),
                 ("forward", found.similarity),

@@ -200,17 +200,19 @@ class Recurrence(ResultRecord):
 
     @property
     def share(self) -> float:
-        """Share of atoms that recur one to one, the mean over pairs."""
+        """Share of atoms that recur one to one, in the mean over pairs."""
         return float(np.mean([pair.main.one_to_one.share for pair in self.pairs]))
 
     def table(self) -> str:
-        """One line per pair, similarity and matching."""
+        """One line per matching of a pair; of many pairs the one-to-one matchings."""
         head = ("pair", "matching", "similarity", "mean", "chance", "random", "recur", "chance", "p")
         rows = [head]
         for pair in self.pairs:
             name = f"{pair.source} > {pair.target}"
             for agreement in pair.agreements:
                 for way, words in WAYS.items():
+                    if len(self.pairs) > 1 and way != "one_to_one":  # those of many pairs are on the page
+                        continue
                     level: Level = getattr(agreement, way)
                     rows.append(
                         (
@@ -226,9 +228,8 @@ class Recurrence(ResultRecord):
                         )
                     )
                     name = ""
-        if len(self.pairs) == 1:
-            rows = [row[1:] for row in rows]
-        return aligned(rows, left=(0, 1) if len(self.pairs) > 1 else (0,), optional=("random",))
+        rows = [row[1:] if len(self.pairs) == 1 else (row[0], *row[2:]) for row in rows]
+        return aligned(rows, optional=("random",))
 
     def frame_rows(self) -> list[dict[str, Any]]:
         """One row per pair, similarity and matching."""
@@ -260,10 +261,10 @@ class Recurrence(ResultRecord):
         return aligned(rows)
 
     def findings(self) -> tuple[str, ...]:
-        """What else was found, in sentences."""
+        """What else was found, in sentences; of many pairs the page says it."""
         from .verdict import findings_of
 
-        return tuple(each for pair in self.pairs for each in findings_of(pair, self.threshold))
+        return tuple(findings_of(self.pairs[0], self.threshold)) if len(self.pairs) == 1 else ()
 
     def __str__(self) -> str:
         from ..results import wrapped

@@ -19,7 +19,12 @@ LEVEL = 0.05
 _CROWDED = 0.05  # share that reaches the threshold by chance, from which on a note says so
 _FEW_ROWS = 200
 
-ANSWERS = {"most": "Most atoms recur", "some": "Some atoms recur", "few": "Few atoms recur", "none": "No recurrence"}
+_HEADS = {
+    "most": "At least half of the atoms recur",
+    "some": "Some atoms recur",
+    "few": "Few atoms recur",
+    "none": "Atoms do not recur beyond chance",
+}
 
 
 def answer_of(pairs: Sequence[PairRecurrence]) -> str:
@@ -49,12 +54,7 @@ def verdict_of(sides: Sequence[Side], pairs: Sequence[PairRecurrence], threshold
     hits = round(level.share * least.alive)
     most = "at most " if main.sampled else ""
     reach = f"{main.measure} >= {threshold:g}, one to one"
-    head = {
-        "most": "Most atoms recur",
-        "some": "Some atoms recur",
-        "few": "Few atoms recur",
-        "none": "Atoms do not recur beyond chance",
-    }[answer]
+    head = _HEADS[answer]
     closer = ""
     if answer == "none" and level.mean_null.p_value <= LEVEL:
         closer = ", though partners are closer than by chance"
@@ -78,12 +78,7 @@ def _of_many(answer: str, sides: Sequence[Side], pairs: Sequence[PairRecurrence]
     beyond = sum(level.share_null.p_value <= LEVEL for level in levels)
     everywhere = sum(side.recurs_in[-1] for side in sides)
     living = sum(side.alive for side in sides)
-    head = {
-        "most": "Most atoms recur",
-        "some": "Some atoms recur",
-        "few": "Few atoms recur, or not in all pairs",
-        "none": "Atoms do not recur beyond chance",
-    }[answer]
+    head = "Few atoms recur, or not in all pairs" if answer == "few" else _HEADS[answer]
     most = "at most " if any(pair.main.sampled for pair in pairs) else ""
     return (
         f"{head}: over {len(pairs)} pairs of {len(sides)} dictionaries, {min(shares):.1%} to {max(shares):.1%} of the "
