@@ -1,10 +1,11 @@
 r"""Chance levels of matched atoms: random directions, rotated dictionaries, and shuffled rows of activations.
 
 Many atoms in few dimensions have near matches by chance. A *random* dictionary has independent directions. A *rotated*
-one, :math:`B'=B\,C^{-1/2}QC^{1/2}` with :math:`C` the second moments of :math:`B` and :math:`Q` a Haar rotation, keeps
-what :math:`B` has of its own: its number of atoms, its duplicates, and the directions that its atoms share with
-everything in that space. Where atoms spread equally, :math:`C\propto I`, it is a plain rotation and keeps all angles.
-Chance levels of correlations come from shuffled rows.
+one, :math:`B'=B\,C^{-1/2}QC^{1/2}` with :math:`C` the shape of :math:`B`'s directions (Tyler 1987) and :math:`Q` a Haar
+rotation, keeps what :math:`B` has of its own: its number of atoms, its duplicates, and the directions that its atoms
+prefer. Where atoms spread equally, :math:`C\propto I`, it is a plain rotation and keeps all angles. Atoms that are
+independent draws of one angular Gaussian law are exchangeable with rotated ones. Chance levels of correlations come
+from shuffled rows.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from .matching import BestMatches, best_matches, one_to_one
 WHOLE = 2**24
 """Pairs of atoms up to which every draw is matched as a whole; above, draws look at some atoms of either side."""
 _SAMPLED = 6.5e9  # products of numbers per draw above that
+_STEPS, _SETTLED, _SHRUNK = 12, 0.01, 0.001
 _RESOLVED = 1e-7  # share of the largest eigenvalue of second moments in float32 that is still a direction
 
 Draw = Callable[[np.random.Generator], Array]
@@ -35,9 +37,8 @@ def random_dictionary(target: Array) -> Draw:
 
 
 def rotated_dictionary(target: Array) -> Draw:
-    """The target rotated where its second moments are white; see the formula above."""
-    moments = target.T.astype(np.float64) @ target.astype(np.float64) / len(target)
-    values, axes = np.linalg.eigh(moments)
+    """The target rotated where its directions spread equally; see the formula above."""
+    values, axes = np.linalg.eigh(tyler_shape(target))
     kept = values > _RESOLVED * values[-1]
     roots, axes = np.sqrt(values[kept]), axes[:, kept]
 
@@ -47,6 +48,30 @@ def rotated_dictionary(target: Array) -> Draw:
         return _unit(target @ turn.astype(np.float32))
 
     return drawn
+
+
+def tyler_shape(unit: Array) -> Array:
+    r"""Tyler's shape matrix of directions: the fixed point of
+
+    .. math:: C\mapsto\frac dn\sum_i\frac{b_ib_i^\top}{b_i^\top C^{-1}b_i}
+
+    over the span of the atoms, shrunk a little towards equal spread so that it exists for any atoms; a few steps from
+    the second moments.
+    """
+    rows = unit.astype(np.float64)
+    values, axes = np.linalg.eigh(rows.T @ rows / len(rows))
+    kept = values > _RESOLVED * values[-1]
+    rows, width = rows @ axes[:, kept], int(kept.sum())
+    shape = np.diag(values[kept])
+    for _ in range(_STEPS):
+        weights = 1 / np.einsum("ij,ij->i", rows @ np.linalg.inv(shape), rows).clip(1e-12)
+        moved = (rows * weights[:, None]).T @ rows / weights.sum()
+        moved = (1 - _SHRUNK) * moved / np.trace(moved) + _SHRUNK * np.eye(width) / width
+        change = np.abs(moved - shape / np.trace(shape)).max() * width
+        shape = moved
+        if change < _SETTLED:
+            break
+    return np.asarray(axes[:, kept] @ shape @ axes[:, kept].T)
 
 
 def shuffled_rows(target: Array) -> Draw:
@@ -80,6 +105,7 @@ def draw(
 ) -> ChanceDraw:
     """Match the source with one draw."""
     other = made(rng)
+    found: BestMatches | None = None
     n, m = len(source), len(other)
     if n * m <= WHOLE:
         found = best_matches(source, other, signed=signed, keep=16)
@@ -93,7 +119,6 @@ def draw(
         found = best_matches(source, other, signed=signed)
         forward, backward = found.similarity[sources], found.reverse_similarity[targets]
     else:
-        found = None
         forward = best_matches(source[sources], other, signed=signed).similarity
         backward = best_matches(other[targets], source, signed=signed).similarity
     return ChanceDraw(sources, targets, forward if n <= m else backward, forward, backward, found)

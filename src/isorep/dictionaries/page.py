@@ -26,8 +26,8 @@ MATCHING = (
 )
 CHANCE = {
     "rotated dictionaries": "Chance is what rotated dictionaries give: the target turned at random in the space in "
-    "which its atoms spread equally. They keep its number of atoms, its duplicates and its preferred directions. Random "
-    "directions keep none of these; they are listed beside it and do not decide.",
+    "which its atoms spread equally. They keep its number of atoms, its duplicates and its preferred directions. "
+    "Random directions keep none of these; they are listed beside it and do not decide.",
     "shuffled rows": "Chance of correlations is what remains when the target's rows change places.",
 }
 _POINTS = 400
@@ -136,7 +136,7 @@ def _matrix(result: Recurrence) -> Figure:
         "Recurrence of every two dictionaries",
         "Share of the smaller dictionary's atoms that recur, one to one.",
         "",
-        Heatmap(values, names, names, ("dictionary", "dictionary"), left=120.0, signed=False, widest=480.0),
+        Heatmap(values, names, names, ("dictionary", "dictionary"), left=120.0, signed=False),
     )
 
 
@@ -228,8 +228,15 @@ def _frequency(pair: PairRecurrence) -> tuple[Part, ...]:
         lines.append(Line("chance", "s0", points, tuple(f"chance {percent(y, 1)}" for _, y in points)))
     ends = [x for line in lines for x, _ in line.points]
     ticks = tuple((float(power), f"{10.0**power:g}") for power in range(int(np.floor(min(ends))), 1))
-    columns: Forms = {"dictionary": str, "frequency from": lambda x: compact(x, 3), "to": lambda x: compact(x, 3),
-                      "atoms": count, "recur": lambda x: percent(x, 1), "95% interval": str, "by chance": str}  # fmt: skip
+    columns: Forms = {
+        "dictionary": str,
+        "frequency from": lambda x: compact(x, 3),
+        "to": lambda x: compact(x, 3),
+        "atoms": count,
+        "recur": lambda x: percent(x, 1),
+        "95% interval": str,
+        "by chance": str,
+    }
     rows = [
         (curve.name, each.low, each.high, each.atoms, each.share,
          Cell.between(each.interval, lambda x: percent(x, 1)), percent(each.chance, 1))

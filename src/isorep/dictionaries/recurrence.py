@@ -68,6 +68,7 @@ def recurrence(
     n_null : int
         Rotated dictionaries per pair, at least 19.
     random_state : int
+        Seed of rotations, shuffles and sampled rows.
     progress : callable, optional
         ``progress(stage, done, total)``.
 

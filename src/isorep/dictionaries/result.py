@@ -206,7 +206,7 @@ class Recurrence(ResultRecord):
     def table(self) -> str:
         """One line per matching of a pair; of many pairs the one-to-one matchings."""
         head = ("pair", "matching", "similarity", "mean", "chance", "random", "recur", "chance", "p")
-        rows = [head]
+        rows: list[tuple[str, ...]] = [head]
         for pair in self.pairs:
             name = f"{pair.source} > {pair.target}"
             for agreement in pair.agreements:
@@ -254,7 +254,7 @@ class Recurrence(ResultRecord):
 
     def facts(self) -> str:
         """What every dictionary holds, in lines."""
-        rows = [("dictionary", "atoms", "alive", "zero", "never\nactive", "duplicates", "width")]
+        rows: list[tuple[str, ...]] = [("dictionary", "atoms", "alive", "zero", "never\nactive", "duplicates", "width")]
         for side in self.sides:
             counts = (side.atoms, side.alive, side.zero, side.never_active, side.duplicates)
             rows.append((side.name, *map(str, counts), "-" if side.width is None else str(side.width)))

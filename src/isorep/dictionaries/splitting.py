@@ -92,6 +92,8 @@ def find_splits(source: Array, target: Array, parents: Array, similarity: Array,
     from scipy.optimize import nnls
 
     near = np.flatnonzero(similarity >= limit)
+    if len(near) == 0:
+        return []
     order = near[np.argsort(parents[near], kind="stable")]
     atoms, starts = np.unique(parents[order], return_index=True)
     found = []
@@ -146,9 +148,9 @@ def find_absorbed(
     kept = (p * len(tests) <= LEVEL) & (inside_of >= COVERED * missed_of)
     best: dict[int, Absorbed] = {}
     for place in np.flatnonzero(kept):
-        atom, mate, by, rows_n, missed, inside, total = tests[place]
-        rest = rows_n - missed
-        one = Absorbed(atom, mate, by, missed / rows_n, inside / missed, (total - inside) / rest if rest else 0.0)
-        if atom not in best or one.covered > best[atom].covered:
-            best[atom] = one
+        lost, mate, by, active_in, missed, inside, total = tests[place]
+        rest = active_in - missed
+        one = Absorbed(lost, mate, by, missed / active_in, inside / missed, (total - inside) / rest if rest else 0.0)
+        if lost not in best or one.covered > best[lost].covered:
+            best[lost] = one
     return tested, sorted(best.values(), key=lambda each: (-each.missed * each.covered, each.atom))

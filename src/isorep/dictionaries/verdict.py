@@ -140,8 +140,8 @@ def caveats_of(
     if crowded:
         worst = max(pair.main.one_to_one.share_null.mean for pair in crowded)
         said.append(
-            f"up to {worst:.1%} of atoms reach {threshold:g} by chance: there are many atoms for so few directions, and "
-            "a higher threshold tells more"
+            f"up to {worst:.1%} of atoms reach {threshold:g} by chance: there are many atoms for so few directions, "
+            "and a higher threshold tells more"
         )
     if given.sampled is not None and given.rows is not None:
         if given.sampled < given.rows:
@@ -150,7 +150,7 @@ def caveats_of(
             said.append(f"correlations over {given.sampled} rows are coarse: below {_FEW_ROWS} chance is high")
     if any(pair.main.sampled for pair in pairs):
         said.append(
-            "chance levels look at some atoms of each side, and that of one-to-one matching is the chance level of best "
-            "matches, which is never lower"
+            "chance levels look at some atoms of each side, and that of one-to-one matching is the chance level of "
+            "best matches, which is never lower"
         )
     return tuple(said)
