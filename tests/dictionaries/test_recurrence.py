@@ -107,7 +107,7 @@ def test_activations_alone_and_beside_decoders():
 
 
 def test_recurrence_rises_with_frequency_where_it_was_planted_so():
-    source, target, order = planted(shared=150)
+    source, target, _ = planted(shared=150)
     frequency = np.where(np.arange(300) < 150, 0.2, 0.01) * np.random.default_rng(0).uniform(0.8, 1.2, 300)
     found = recurrence(source, target, frequencies=[frequency, np.ones(400)]).pairs[0].curves
     bins = found[0].bins
@@ -124,9 +124,7 @@ def test_a_split_atom_is_found_and_one_that_recurs_whole_is_none():
     source = np.concatenate([[target[0] + target[1], target[2] + target[3] + target[4], target[5]],
                              rng.normal(size=(50, 128))])  # fmt: skip
     forward, backward = recurrence(source, target).pairs[0].splitting
-    assert {each.atom: each.parts for each in forward.splits} == {0: (0, 1), 1: (2, 3, 4)} or {
-        each.atom: set(each.parts) for each in forward.splits
-    } == {0: {0, 1}, 1: {2, 3, 4}}
+    assert {each.atom: set(each.parts) for each in forward.splits} == {0: {0, 1}, 1: {2, 3, 4}}
     assert all(each.together > 0.99 > each.best for each in forward.splits)
     assert (forward.count, backward.count) == (2, 0)
     assert forward.chance < 0.05
@@ -155,7 +153,9 @@ def test_an_absorbed_atom_is_found_with_the_one_that_absorbs_it():
 def test_many_atoms_are_matched_by_candidates_with_sampled_chance(monkeypatch):
     """The same numbers as for few atoms, but for the chance level, which is then that of best matches."""
     source, target, _ = planted(shared=120)
-    plain = recurrence(source, target).pairs[0].decoder
+    few = recurrence(source, target)
+    plain = few.pairs[0].decoder
+    assert "chance at most" not in few.verdict.sentence
     monkeypatch.setattr(matching, "DENSE", 0)
     monkeypatch.setattr(chance, "WHOLE", 0)
     monkeypatch.setattr(chance, "_SAMPLED", 0)
@@ -167,7 +167,6 @@ def test_many_atoms_are_matched_by_candidates_with_sampled_chance(monkeypatch):
     assert many.one_to_one.share == plain.one_to_one.share
     assert many.one_to_one.mean_null.mean >= plain.one_to_one.mean_null.mean - 0.01
     assert "chance at most" in found.verdict.sentence
-    assert "chance at most" not in recurrence(source, target).verdict.sentence or plain.sampled is False
 
 
 def test_three_dictionaries_count_in_how_many_an_atom_recurs():
@@ -212,7 +211,7 @@ ROWS = np.random.default_rng(0).normal(size=(9, 4))
         (lambda: recurrence(ROWS, ROWS[:, :3]), "atoms of 4 dimensions and dictionary 2 of 3.*transpose"),
         (lambda: recurrence(ROWS, ROWS[:5, :3]), "atoms must lie in one space$"),
         (lambda: recurrence(ROWS, 0 * ROWS), "all 9 atoms of dictionary 2 are dead"),
-        (lambda: recurrence(ROWS, ROWS / 0.0 if False else np.full((9, 4), np.nan)), "dictionary 2 holds 36 NaN"),
+        (lambda: recurrence(ROWS, np.full((9, 4), np.nan)), "dictionary 2 holds 36 NaN"),
         (lambda: recurrence(ROWS, ROWS, activations=[ROWS]), "2 dictionaries and activations of 1"),
         (lambda: recurrence(ROWS, ROWS, activations=[ROWS, ROWS]), "9 atoms and its activations have 4 columns"),
         (lambda: recurrence(ROWS, ROWS, activations=[ROWS.T, ROWS.T[:3]]), "activations 1 has 4 rows"),

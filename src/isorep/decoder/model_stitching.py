@@ -207,8 +207,8 @@ def _joint(out: torch.Tensor, into: torch.Tensor, layers: tuple[str, str], names
     if out.dim() != into.dim() or source.shape[1] != target.shape[1]:
         shapes = [" x ".join(map(str, each.shape[1:])) for each in (out, into)]
         raise InputError(
-            f"the layers do not compose: {layers[0]!r} of the {names[0]} network puts out {shapes[0]} and {layers[1]!r} "
-            f"of the {names[1]} network {shapes[1]}, and a map is between layers with the same positions"
+            f"the layers do not compose: {layers[0]!r} of the {names[0]} network puts out {shapes[0]} and "
+            f"{layers[1]!r} of the {names[1]} network {shapes[1]}, and a map is between layers with the same positions"
         )
     if not (np.isfinite(source).all() and np.isfinite(target).all()):
         raise InputError("a layer puts out values that are not finite")
@@ -363,7 +363,7 @@ class _Bench:
         import torch
 
         like = self.joint.tensor
-        source, d_x, d_y = self.joint.source, self.joint.source.shape[-1], self.joint.target.shape[-1]
+        source, d_x = self.joint.source, self.joint.source.shape[-1]
         zero = start(np.zeros((1, d_x)))
         weight = torch.tensor(start(np.eye(d_x)) - zero, dtype=like.dtype, device=like.device, requires_grad=True)
         bias = torch.tensor(zero[0], dtype=like.dtype, device=like.device, requires_grad=True)
@@ -379,8 +379,9 @@ class _Bench:
                 optimiser.zero_grad()
                 stitched = self.joint.shaped(rows["fit"] @ weight + bias, len(self.fit))
                 loss = self.score.losses(self._ended(stitched, self.fit), self.fit).mean()
-                if float(loss) < best:
-                    best, kept = float(loss), (weight.detach().clone(), bias.detach().clone())
+                now = float(loss.detach())
+                if now < best:
+                    best, kept = now, (weight.detach().clone(), bias.detach().clone())
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
         with torch.no_grad():

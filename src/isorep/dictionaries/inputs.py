@@ -117,7 +117,7 @@ def _loaded(data: Any, called: str) -> Representation:
 
 
 def _check_widths(vectors: Sequence[Representation], names: Sequence[str], transpose: bool) -> None:
-    for each, name in zip(vectors, names, strict=True):
+    for each, name in zip(vectors, names, strict=False):
         here, there = vectors[0].shape, each.shape
         if here[1] == there[1]:
             continue
@@ -128,7 +128,7 @@ def _check_widths(vectors: Sequence[Representation], names: Sequence[str], trans
 
 
 def _check_codes(codes: Sequence[Representation], vectors: Sequence[Representation], names: Sequence[str]) -> None:
-    for place, (code, name) in enumerate(zip(codes, names, strict=bool(codes))):
+    for place, (code, name) in enumerate(zip(codes, names, strict=False)):
         if place:
             match_rows(codes[0], code)  # refuses other rows, or another order
         if vectors and code.shape[1] != vectors[place].shape[0]:
