@@ -243,3 +243,13 @@ def test_the_result_is_the_same_for_the_same_seed_and_shows_itself():
     assert repr(first).startswith("Recurrence(Some atoms recur: 100 of 300")
     assert [row["matching"] for row in first.frame_rows()] == ["one_to_one", "forward", "backward"]
     assert isorep.dictionaries.recurrence is recurrence
+
+
+def test_single_atoms_and_atoms_without_any_partner_have_a_result_and_a_page():
+    one = np.ones((1, 1))
+    assert recurrence(one, one).pairs[0].decoder.one_to_one.share == 1
+    codes = [np.array([[1.0], [0.0], [2.0]])] * 2
+    lost = recurrence(one, -one, activations=codes)
+    assert lost.verdict.answer == "none"
+    assert lost.pairs[0].together is None
+    lost.to_json()

@@ -170,7 +170,8 @@ def _table(result: Recurrence) -> Table:
 
 
 def _similarity(pair: PairRecurrence, threshold: float) -> tuple[Part, ...]:
-    drawn = [_sorted(agreement, pair, threshold) for agreement in pair.agreements]
+    matched = [each for each in pair.agreements if (each.partner >= 0).any()]
+    drawn = [_sorted(agreement, pair, threshold) for agreement in matched]
     both = pair.together
     if both is None:
         return tuple(drawn)
@@ -227,7 +228,9 @@ def _frequency(pair: PairRecurrence) -> tuple[Part, ...]:
         points = tuple((x, float(y)) for x, y in known)
         lines.append(Line("chance", "s0", points, tuple(f"chance {percent(y, 1)}" for _, y in points)))
     ends = [x for line in lines for x, _ in line.points]
-    ticks = tuple((float(power), f"{10.0**power:g}") for power in range(int(np.floor(min(ends))), 1))
+    ticks = tuple(
+        (float(power), f"{10.0**power:g}") for power in range(int(np.floor(min(ends))), int(np.ceil(max(ends))) + 1)
+    )
     columns: Forms = {
         "dictionary": str,
         "frequency from": lambda x: compact(x, 3),

@@ -332,9 +332,11 @@ class _Matcher:
             made.append(Absorption(one.name, other.name, tested, len(absorbed), share, renamed))
         return tuple(made)
 
-    def _together(self, matched: OneToOne, coded: OneToOne, source: Array, target: Array) -> SideBySide:
-        """Cosine and correlation of the same pairs, those that decoders match."""
+    def _together(self, matched: OneToOne, coded: OneToOne, source: Array, target: Array) -> SideBySide | None:
+        """Cosine and correlation of the same pairs, those that decoders match; None where there are none."""
         here = np.flatnonzero(matched.partner >= 0)
+        if len(here) == 0:
+            return None
         there = matched.partner[here]
         correlation = np.einsum("ij,ij->i", source[here], target[there], dtype=np.float64)
         correlation = np.clip(correlation if self.signed else np.abs(correlation), -1.0, 1.0)

@@ -314,7 +314,9 @@ class Recurrence(ResultRecord):
             low, high = ([getattr(each.interval, end) for each in curve.bins] for end in ("low", "high"))
             ax.fill_between(across, low, high, color=colour, alpha=0.15, lw=0)
             ax.plot(across, [each.share for each in curve.bins], "o-", color=colour, ms=3, label=curve.name)
-        known = [(each.frequency, each.chance) for curve in pair.curves[:1] for each in curve.bins if each.chance]
+        known = [
+            (each.frequency, each.chance) for curve in pair.curves[:1] for each in curve.bins if each.chance is not None
+        ]
         if pair.curves:
             ax.set_xscale("log")
             ax.set_xlabel("frequency (share of rows)", fontsize="small")
