@@ -76,9 +76,12 @@ def test_two_trainings_lie_between_uninformed_maps_and_the_parents(pair):
     assert linear.accuracy > found.outcome("shuffled rows").accuracy + 0.2
     assert found.outcome("trained linear stitch").loss < random.loss
     assert found.outcome("linear probe").accuracy > 0.6
+    shares = np.bincount(data()[1]) / 400
+    assert np.isclose(found.outcome("constant output").loss, -(shares * np.log(shares)).sum(), atol=0.05)
+    assert found.outcome("constant output").recovered <= 1e-9
     assert linear.interval.low < linear.loss < linear.interval.high
     kinds = [each.kind for each in found.outcomes]
-    assert kinds == ["map"] * 4 + ["control"] * 2 + ["retrained"] * 2
+    assert kinds == ["map"] * 4 + ["control"] * 3 + ["retrained"] * 2
 
 
 def test_weights_modes_and_gradients_are_as_before(pair):

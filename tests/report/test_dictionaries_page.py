@@ -14,10 +14,10 @@ from .pages import HOSTILE, figures, sections, show, written
 
 @cache
 def result():
-    source, target, order = planted(atoms=80, others=100, width=48, shared=40)
+    source, target, order = planted(atoms=80, others=100, width=48, shared=30)
     target = np.concatenate([target, [target[0] + source[50], source[51] + source[52]]])
     codes = [sparse_codes(300, np.geomspace(0.05, 0.5, atoms), seed=atoms) for atoms in (80, 102)]
-    codes[1][:, np.argsort(order)[:30]] = codes[0][:, :30]
+    codes[1][:, np.argsort(order)[:20]] = codes[0][:, :20]
     return recurrence(source, target, activations=codes)
 
 

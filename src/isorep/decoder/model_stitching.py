@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Map = Callable[[Array], Array]
 
 LEAST_ROWS = 10
+CONSTANT = "constant output"
 
 
 def stitch_models(
@@ -53,9 +54,9 @@ def stitch_models(
 
     Maps between the layers are fitted on half of the rows, as :func:`isorep.compare` fits them. Loss and accuracy on
     the other half stand beside those of both networks, of maps that know nothing (a random rotation, and least squares
-    on shuffled rows), and of two that are trained on the targets: a linear stitch, with both networks frozen, and a
-    linear probe of the first network's layer. A map *suffices* if it recovers all but ``tolerance`` of the loss that
-    the better of the two uninformed maps loses.
+    on shuffled rows), of a constant output, and of two maps that are trained on the targets: a linear stitch, with both
+    networks frozen, and a linear probe of the first network's layer. A map *suffices* if it recovers all but
+    ``tolerance`` of the loss that the best of the uninformed ones loses.
 
     Parameters
     ----------
@@ -315,6 +316,8 @@ class _Bench:
         for done, (name, kind, mapped) in enumerate(jobs):
             report("stitching", done, total)
             found.append(self._stitched(name, kind, mapped))
+        constant = self._constant()
+        found += [] if constant is None else [constant]
         if retrain:
             found.append(self._trained(made["linear_start"], steps))
             report("stitching", total - 1, total)
@@ -357,6 +360,19 @@ class _Bench:
         import torch
 
         return self.rest.rest(tensor, self.inputs[torch.as_tensor(rows)])
+
+    def _constant(self) -> Outcome | None:
+        """The same output for every row: frequencies of classes, or the mean of numbers; None for other losses."""
+        y = self.score.targets.numpy()
+        if self.score.classes:
+            counts = np.bincount(y[self.fit], minlength=int(y.max()) + 1) + 1.0  # no class is impossible
+            right = float((y[self.test] == counts.argmax()).mean())
+            return outcome_of(CONSTANT, "control", -np.log(counts / counts.sum())[y[self.test]], right, None)
+        if self.score.loss != "squared":
+            return None
+        flat = y.reshape(len(y), -1).astype(np.float64)
+        errors = ((flat[self.test] - flat[self.fit].mean(axis=0)) ** 2).mean(axis=1)
+        return outcome_of(CONSTANT, "control", errors, None, None)
 
     def _trained(self, start: Map, steps: int) -> Outcome:
         """A linear stitch, trained on the loss through the frozen rest, from the least-squares map."""

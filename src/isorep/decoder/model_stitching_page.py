@@ -13,7 +13,7 @@ KINDS = {"parent": "network", "map": "map between the layers", "control": "uninf
 ABOUT = (
     "The first network is run up to its layer, its output is mapped, and the rest of the second network takes over. "
     "Maps are fitted on one half of the rows without the targets; everything here is on the other half. Uninformed "
-    "maps are a random rotation and least squares on shuffled rows."
+    "are a random rotation, least squares on shuffled rows, and a constant output."
 )
 CLOSE = (
     "The error at the layer is the mean distance of mapped rows from the second network's own, in mean distances of "

@@ -26,7 +26,7 @@ class Outcome(Record):
     ----------
     name : str
     kind : {"parent", "map", "control", "retrained"}
-        A network by itself, a map that was fitted or given, a map that knows nothing, or one trained on the targets.
+        A network by itself, a map that was fitted or given, one that knows nothing, or one trained on the targets.
     loss : float
         Mean over the held-out rows, lower is better.
     interval : Interval
@@ -36,7 +36,7 @@ class Outcome(Record):
     error : float
         Mean distance of mapped rows from the second network's own, in mean distances of these to their mean.
     recovered : float
-        Share of the loss between uninformed maps (0) and the second network (1) that is recovered.
+        Share of the loss between the best uninformed outcome (0) and the second network (1) that is recovered.
     """
 
     name: str
@@ -130,7 +130,7 @@ class ModelStitching(ResultRecord):
 
 
 def recovered(each: Outcome, floor: float, goal: float) -> Outcome:
-    """An outcome with its share of the loss between uninformed maps and the second network."""
+    """An outcome with its share of the loss between the best uninformed one and the second network."""
     if not floor > goal:
         return each
     return replace(each, recovered=(floor - each.loss) / (floor - goal))
@@ -142,12 +142,12 @@ def verdict_of(
     """The first map that recovers all but the tolerance; smaller groups come first."""
     first, second = parents
     where = repr(layers[0]) if layers[0] == layers[1] else f"{layers[0]!r} and {layers[1]!r}"
-    ends = f"{second.name} alone {_numbers(second)}; uninformed maps at best {significant(floor)}"
+    ends = f"{second.name} alone {_numbers(second)}; uninformed at best {significant(floor)}"
     maps = [each for each in outcomes if each.kind == "map"]
     if not floor > second.loss:
         return Verdict(
             "undetermined",
-            f"Nothing can be said about stitching at {where}: maps that know nothing reach the loss of {second.name} "
+            f"Nothing can be said about stitching at {where}: without any information the loss of {second.name} is reached "
             f"({ends}).",
         )
     enough = next((each for each in maps if each.recovered is not None and each.recovered >= 1 - tolerance), None)
