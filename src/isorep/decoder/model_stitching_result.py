@@ -147,7 +147,7 @@ def verdict_of(
     if not floor > second.loss:
         return Verdict(
             "undetermined",
-            f"Nothing can be said about stitching at {where}: without any information the loss of {second.name} is reached "
+            f"Nothing can be said about stitching at {where}: {second.name} is no better than without any information "
             f"({ends}).",
         )
     enough = next((each for each in maps if each.recovered is not None and each.recovered >= 1 - tolerance), None)
