@@ -40,7 +40,7 @@ seeds = isorep.dictionaries.recurrence(*models[:2], activations=codes[:2])
 print(seeds)
 
 # %%
-# Rare atoms belong to the seed more often than frequent ones.
+# Recurrence of both similarities, and against how often atoms are active: bins with 95% intervals.
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.6), layout="constrained")
 seeds.plot_scores(ax=left)
 seeds.plot_components(ax=right)

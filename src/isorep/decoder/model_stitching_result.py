@@ -118,7 +118,7 @@ class ModelStitching(ResultRecord):
         classes = self.parents[0].accuracy is not None
         marks = [
             Mark(
-                f"{each.name} alone" if each.kind == "parent" else each.name,
+                f"{each.name} alone" if each.kind == "parent" else each.name.replace("_", " "),
                 math.nan if each.accuracy is None and classes else float(each.accuracy if classes else each.loss),  # type: ignore[arg-type]
                 span(each.accuracy_interval if classes else each.interval),
                 strong=each.name == self.verdict.answer and each.kind == "map",
