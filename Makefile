@@ -81,6 +81,7 @@ bench: .venv/bench.stamp
 	$(BIN)/python benchmarks/many.py
 	$(BIN)/python benchmarks/similarity.py
 	$(BIN)/python benchmarks/clusters.py
+	$(BIN)/python benchmarks/dictionaries.py
 	$(BIN)/python benchmarks/translate.py
 	$(BIN)/python benchmarks/deconfound.py
 	$(BIN)/python benchmarks/training.py

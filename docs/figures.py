@@ -67,6 +67,7 @@ PARTS: dict[str, tuple[tuple[str, str | None], ...]] = {
 PASTED = {
     "guide/translate.md": "isorep translate fit, on 4,000 sentences embedded by the two models that it names",
     "guide/screen.md": "its commands, with wells.py and ISOREP_DATA=FOLDER, which holds bbbc021",
+    "guide/dictionaries.md": "its script tokens.py and the commands, with model.safetensors of all-MiniLM-L6-v2",
     "guide/disentangle.md": "the script and the command above the block",
 }
 

@@ -73,7 +73,7 @@ _HOMES = {
     "DriftWarning": "translation",
 }
 
-_ROOMS = ("datasets", "decoder", "disentangling", "heads", "similarity", "structure")
+_ROOMS = ("datasets", "decoder", "dictionaries", "disentangling", "heads", "similarity", "structure")
 
 __all__ = [
     "ICA",
@@ -107,6 +107,7 @@ __all__ = [
     "decoder",
     "deconfound",
     "diameter",
+    "dictionaries",
     "disentangle",
     "disentangling",
     "extract",

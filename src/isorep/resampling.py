@@ -515,6 +515,23 @@ def t_interval(
     return Interval(min(max(estimate - reach, least), estimate), max(min(estimate + reach, most), estimate), level)
 
 
+def wilson(share: float, n: int, level: float = LEVEL) -> Interval:
+    r"""Wilson's interval of a binomial share.
+
+    .. math:: \frac{p+\frac{z^2}{2n}\pm z\sqrt{\frac{p(1-p)}n+\frac{z^2}{4n^2}}}{1+\frac{z^2}n}
+
+    Examples
+    --------
+    >>> found = wilson(0.5, 100)
+    >>> round(found.low, 3), round(found.high, 3)
+    (0.404, 0.596)
+    """
+    z = float(special.ndtri((1 + level) / 2))
+    middle, scale = share + z * z / (2 * n), 1 + z * z / n
+    reach = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return Interval(max((middle - reach) / scale, 0.0), min((middle + reach) / scale, 1.0), level)
+
+
 def jackknife(
     statistic: Callable[[Array], float],
     blocks: Array,

@@ -25,6 +25,7 @@ from . import (
     test_compare_many_page,
     test_decoder_page,
     test_deconfound_page,
+    test_dictionaries_page,
     test_extract_page,
     test_heads_page,
     test_ica_pages,
@@ -38,7 +39,7 @@ from .examples import small_result
 from .pages import HOSTILE
 
 pytest.importorskip("torch")
-from . import test_decoder_theory_pages
+from . import test_decoder_theory_pages, test_stitching_page
 
 
 def compared_layers():
@@ -82,6 +83,8 @@ RESULTS = {
     "Geometry": test_decoder_page.result,
     "DecoderPair": test_decoder_theory_pages.paired,
     "Structural": structural,
+    "ModelStitching": test_stitching_page.result,
+    "Recurrence": test_dictionaries_page.result,
     "LayerGeometry": test_decoder_theory_pages.layered,
     "Mechanisms": test_mechanisms_page.result,
     "Reproduction": test_reproduction_page.result,

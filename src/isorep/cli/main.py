@@ -20,6 +20,7 @@ from . import (
     datasets,
     decoder,
     deconfound,
+    dictionaries,
     disentangle,
     doctor,
     extract,
@@ -37,6 +38,7 @@ GROUPS = {
     "Compare": {
         "compare": "Are two or more runs the same, up to what?",
         "similarity": "Similarity indices with chance levels",
+        "dictionaries": "Do atoms of sparse autoencoders recur?",
         "translate": "Map old embeddings to a new model's",
     },
     "Factors": {
@@ -102,6 +104,7 @@ def _main(
 
 app.command("compare", cls=Command)(compare.command)
 app.command("similarity", cls=Command)(similarity.command)
+app.command("dictionaries", cls=Command)(dictionaries.command)
 app.add_typer(ica.app, name="ica")
 app.add_typer(translate.app, name="translate")
 app.command("structure", cls=Command)(structure.command)

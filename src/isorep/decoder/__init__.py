@@ -12,6 +12,8 @@ from .layers import layers
 from .layers_result import LayerGeometry
 from .load import load_decoder
 from .mechanism import Mechanisms, mechanisms, mechanisms_of
+from .model_stitching import stitch_models
+from .model_stitching_result import ModelStitching, Outcome
 from .near_isometry import bounds
 from .pair import DecoderPair, pair
 from .singular_values import Extremes, extreme_singular_values, singular_values
@@ -43,6 +45,8 @@ __all__ = [
     "Latent",
     "LayerGeometry",
     "Mechanisms",
+    "ModelStitching",
+    "Outcome",
     "Sample",
     "Structural",
     "Theorem2",
@@ -60,6 +64,7 @@ __all__ = [
     "mechanisms_of",
     "pair",
     "singular_values",
+    "stitch_models",
     "structural",
     "structural_to_statistical",
     "theorem2",

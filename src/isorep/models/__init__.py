@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from .orthogonal import OrthogonalAdam, OrthogonalAutoencoder, reconstruction_loss
     from .recipe import EarlyStopping, Group, Recipe, Schedule
     from .slots import AdditiveDecoder, SlotAutoencoder, regroup_slots
+    from .sparse_autoencoders import SparseAutoencoder, train_sparse_autoencoders
     from .spliceai import SpliceAI, encode_dna, find_spliceai, load_spliceai
     from .training import Trained, train, train_many
 
 _HOMES = (
     "..extraction .autoencoders .classifiers .corpus .disentangling .gpt .language .loop "
-    ".orthogonal .recipe .slots .spliceai .training"
+    ".orthogonal .recipe .slots .sparse_autoencoders .spliceai .training"
 )
 
 __all__ = ["Autoencoder", "load_digit_images", "train_autoencoder"]
@@ -42,6 +43,7 @@ __all__ += ["History"]
 __all__ += ["OrthogonalAdam", "OrthogonalAutoencoder", "reconstruction_loss"]
 __all__ += ["EarlyStopping", "Group", "Recipe", "Schedule"]
 __all__ += ["AdditiveDecoder", "SlotAutoencoder", "regroup_slots"]
+__all__ += ["SparseAutoencoder", "train_sparse_autoencoders"]
 __all__ += ["SpliceAI", "encode_dna", "find_spliceai", "load_spliceai"]
 __all__ += ["Trained", "train", "train_many"]
 
