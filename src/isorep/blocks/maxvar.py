@@ -47,7 +47,7 @@ class Scatter:
     @property
     def components(self) -> int:
         """The most components that all views can share."""
-        return min(view.stop - view.start for view in self.views)
+        return int(min(np.diff(self.edges)))
 
     def merged(self, parts: Array) -> tuple[int, Array, Array]:
         """Count, mean and centred co-moments of some parts together."""

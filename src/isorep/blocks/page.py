@@ -86,7 +86,7 @@ def _components(result: Blocks) -> Section:
                 second=each.in_sample,
                 strong=each.shared,
                 labels=(words, f"in-sample {fixed(each.in_sample)}", ""),
-                printed=fixed(each.held_out, 2),
+                printed=fixed(round(each.held_out, 2) + 0.0, 2),
             )
         )
     drawn = Figure(

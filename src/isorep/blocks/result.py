@@ -120,7 +120,7 @@ class Rerun(Record):
         if self.content is None:
             return "one of the two runs has no shared block, so there is no content to compare."
         compared = filter(None, [self.content, self.style])
-        return " ".join(each.verdict.sentence for each in compared)
+        return " ".join(each.verdict.sentence[:1].upper() + each.verdict.sentence[1:] for each in compared)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: of each comparison the verdict and the ladder."""
@@ -224,7 +224,7 @@ class Blocks(ResultRecord):
             p = p_text(each.p_value, self.chance.smallest_p)
             rows.append((str(each.number), decimals(each.held_out), span, p, decimals(each.in_sample)))
         marked = [str(each.number) for each in self.shown if each.shared]
-        views = [("view", "columns", "rank", "examined", "content", "style")]
+        views: list[tuple[str, ...]] = [("view", "columns", "rank", "examined", "content", "style")]
         for view in self.views:
             sizes = map(str, (view.columns, view.rank, view.examined))
             shares = ("-", "-") if self.dimension is None else (view.content_share, view.style_share)

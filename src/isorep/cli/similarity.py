@@ -42,7 +42,8 @@ def command(
         Option(
             metavar=NAMES,
             help="Indices to compute, comma-separated: cca, svcca, pwcca, linear_r2, cka, cka_debiased, cka_rbf, "
-            "procrustes_distance, mcc, mutual_knn; default: all that the number of rows allows.",
+            "procrustes_distance, bures_distance, mcc, one_to_one, soft_matching, rsa, mutual_knn; default: all that "
+            "the numbers of rows and columns allow.",
         ),
     ] = None,
     layers: Annotated[

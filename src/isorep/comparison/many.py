@@ -505,9 +505,10 @@ def gather(runs: Any, names: Sequence[str] | None, groups: Any, join: bool, with
     kept = kept_by_workers(*named)
     values = tuple(select(run.values, mine) for run, mine in zip(kept, rows, strict=True))
     notes = tuple(reading_notes(*named))
-    ids = next(
-        (select(np.asarray(run.ids), mine) for run, mine in zip(named, rows, strict=True) if run.ids is not None), None
-    )
+    identified = next((place for place, run in enumerate(named) if run.ids is not None), None)
+    ids = None if identified is None else np.asarray(named[identified].ids)
+    if ids is not None and identified is not None and rows[identified] is not None:
+        ids = ids[rows[identified]]
     common = Runs(
         tuple(str(run.name) for run in named), values, dropped, codes, rows[0] is not None, classes, notes, half, ids
     )

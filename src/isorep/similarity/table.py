@@ -17,9 +17,11 @@ from ..threads import one_blas_thread
 from .cca import prepare_cca, prepare_linear_r2, prepare_pwcca, prepare_svcca
 from .cka import prepare_cka
 from .frames import joined, paired
+from .matching import REPEATED, prepare_one_to_one, prepare_soft_matching, repeats
 from .neighbours import prepare_mutual_knn
 from .null import Prepare, Similarity, plan, similarities
-from .procrustes import prepare_mcc, prepare_procrustes
+from .procrustes import prepare_bures, prepare_mcc, prepare_procrustes
+from .rsa import prepare_rsa
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +37,11 @@ INDICES: dict[str, Prepare] = {
     "cka_debiased": lambda pair: prepare_cka(pair, debiased=True, exact=True),
     "cka_rbf": lambda pair: prepare_cka(pair, kernel="rbf"),
     "procrustes_distance": prepare_procrustes,
+    "bures_distance": prepare_bures,
     "mcc": prepare_mcc,
+    "one_to_one": prepare_one_to_one,
+    "soft_matching": prepare_soft_matching,
+    "rsa": prepare_rsa,
     "mutual_knn": lambda pair: prepare_mutual_knn(pair, k=min(10, pair.n - 1)),
 }
 """The indices with their defaults. Linear kernels are exact here: the cross product is at hand."""
@@ -49,12 +55,16 @@ SHOWN = {
     "cka_debiased": ("debiased CKA", "CKA with an unbiased estimate of each term"),
     "cka_rbf": ("Gaussian CKA", "alignment of Gaussian kernels; emphasises near rows"),
     "procrustes_distance": ("Procrustes distance", "angle after the best rotation, in radians"),
+    "bures_distance": ("Bures distance", "distance of Gram matrices; the chord of the Procrustes angle"),
     "mcc": ("MCC", "mean absolute correlation of dimensions matched one to one"),
+    "one_to_one": ("one-to-one matching", "mean signed correlation of units matched one to one"),
+    "soft_matching": ("soft matching distance", "optimal transport between units at unit norm"),
+    "rsa": ("RSA", "rank correlation of all distances between rows"),
     "mutual_knn": ("mutual kNN", "share of nearest neighbours that both sides share"),
 }
 """The name and a short description of every index."""
 
-COSTLY = {"cka_rbf": 20_000, "mutual_knn": 100_000}
+COSTLY = {"cka_rbf": 20_000, "rsa": 2000, "mutual_knn": 100_000}
 """Indices over all pairs of rows, and the number of rows up to which they are computed by default."""
 
 
@@ -177,8 +187,9 @@ def indices(
         Paired rows; widths may differ.
     names : sequence of str, optional
         Indices to compute, from ``cca``, ``svcca``, ``pwcca``, ``linear_r2``, ``cka``, ``cka_debiased``, ``cka_rbf``,
-        ``procrustes_distance``, ``mcc``, ``mutual_knn``. Default: all, but ``cka_rbf`` only up to 20,000 rows and
-        ``mutual_knn`` only up to 100,000.
+        ``procrustes_distance``, ``bures_distance``, ``mcc``, ``one_to_one``, ``soft_matching``, ``rsa``,
+        ``mutual_knn``. Default: all, but ``rsa`` only up to 2,000 rows, ``cka_rbf`` up to 20,000 and ``mutual_knn`` up
+        to 100,000, and ``soft_matching`` only for equal widths or small ones.
     permutations : int
         Number of shuffled pairings; 0 for no null.
     groups : (n,) array, optional
@@ -208,6 +219,9 @@ def indices(
     pair = paired(a, b)
     pairings = plan(pair.n, permutations, groups, within, random_state)
     left_out = [name for name, most in COSTLY.items() if names is None and pair.n > most]
+    widths = a.shape[1], b.shape[1]
+    too_wide = [each for each in ("soft_matching",) if names is None and repeats(*widths) > max(REPEATED, *widths)]
+    left_out += too_wide
     given = INDICES if names is None else check_names("indices", names, INDICES)
     wanted = [name for name in INDICES if name in given and name not in left_out]
     results, pairings = similarities(pair, [INDICES[name] for name in wanted], pairings, progress or no_progress)
@@ -217,12 +231,16 @@ def indices(
         *pairings.notes,
         *(caveat for each in results for caveat in each.caveats),
     ]
-    caveats += [f"{name} was left out: {pair.n} rows have many pairs; name it to compute it" for name in left_out]
+    for name in left_out:
+        why = (
+            f"widths {widths[0]} and {widths[1]} make it slow" if name in too_wide else f"{pair.n} rows have many pairs"
+        )
+        caveats.append(f"{name} was left out: {why}; name it to compute it")
     return Similarities(
         dict(zip(wanted, results, strict=True)),
         (pair.x.name, pair.y.name),
         pair.n,
-        (a.shape[1], b.shape[1]),
+        widths,
         pairings.settings,
         tuple(dict.fromkeys(caveats)),
     )
