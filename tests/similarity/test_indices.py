@@ -20,11 +20,15 @@ ALL = [
     "cka_debiased",
     "cka_rbf",
     "procrustes_distance",
+    "bures_distance",
     "mcc",
+    "one_to_one",
+    "soft_matching",
+    "rsa",
     "mutual_knn",
 ]
 LINEAR = ["cca", "linear_r2"]  # blind to any invertible map of the source
-ROTATION = [name for name in ALL if name != "mcc"]
+ROTATION = [name for name in ALL if name not in ("mcc", "one_to_one", "soft_matching")]
 
 
 def value(name, x, y):

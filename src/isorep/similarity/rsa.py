@@ -107,10 +107,16 @@ def unit_distances(side: Side, distance: str, correlation: str) -> Array:
     spread = float(np.ptp(apart))
     if not spread > 1e-9 * float(apart.max(initial=0.0)):
         raise InputError(f"all rows of {side.name} are equally far apart: RSA is not defined for it")
-    apart = rankdata(apart) if correlation == "spearman" else apart
-    apart -= apart.mean()
-    apart /= np.linalg.norm(apart) * np.sqrt(2)  # each distance occurs twice in the matrix
-    return np.asarray(squareform(apart), dtype=np.float32 if side.n > 1000 else np.float64)
+    return _standardised(apart, correlation)
+
+
+def _standardised(apart: Array, correlation: str) -> Array:
+    """Distances of all pairs as an (n, n) matrix at unit norm, about their mean or that of their ranks."""
+    values = rankdata(apart) if correlation == "spearman" else apart
+    values = values - values.mean()
+    values /= max(float(np.linalg.norm(values)), 1e-300) * np.sqrt(2)  # each distance occurs twice in the matrix
+    matrix = squareform(values)
+    return np.asarray(matrix, dtype=np.float32 if len(matrix) > 1000 else np.float64)
 
 
 def _unit(rows: Array, distance: str, name: str) -> Array:
@@ -241,8 +247,8 @@ def noise_ceiling(
         raise InputError("permutations are of the rows of a model, and none was given")
     matrices = [unit_distances(side, distance, correlation) for side in sides]
     total = np.sum(matrices, axis=0, dtype=np.float64)
-    upper = [_against(each, total) for each in matrices]
-    lower = [_against(each, total - each) for each in matrices]
+    upper = [_against(each, total, correlation) for each in matrices]
+    lower = [_against(each, total - each, correlation) for each in matrices]
     by_run: list[float] = []
     null = None
     if model is not None:
@@ -250,7 +256,7 @@ def noise_ceiling(
         match_rows(read[0], other)
         side = Side(other.values, str(other.name), len(other))
         own = unit_distances(side, distance, correlation)
-        by_run = [_correlation(float(np.einsum("ij,ij->", own, each, dtype=np.float64))) for each in matrices]
+        by_run = [_product(own, each) for each in matrices]
         if permutations:
             null = _model_null(own, total / len(matrices), pairings)
     settings = {"distance": distance, "correlation": correlation, "rows": len(read[0]), **pairings.settings}
@@ -287,10 +293,15 @@ def _read(runs: Any) -> list[Representation]:
     return read
 
 
-def _against(mine: Array, mean: Array) -> float:
-    """The correlation with a mean of distances, which is not at unit norm."""
-    norm = float(np.linalg.norm(mean))
-    return _correlation(float(np.einsum("ij,ij->", mine, mean, dtype=np.float64)) / norm) if norm > 0 else 0.0
+def _against(mine: Array, mean: Array, correlation: str) -> float:
+    """The correlation of one run's distances with a mean of several runs'."""
+    other = _standardised(squareform(mean, checks=False), correlation)
+    return _product(mine, other)
+
+
+def _product(left: Array, right: Array) -> float:
+    """The correlation of two matrices at unit norm."""
+    return _correlation(float(np.einsum("ij,ij->", left, right, dtype=np.float64)))
 
 
 def _model_null(own: Array, mean: Array, pairings: Any) -> Null:

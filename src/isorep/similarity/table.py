@@ -64,7 +64,7 @@ SHOWN = {
 }
 """The name and a short description of every index."""
 
-COSTLY = {"cka_rbf": 20_000, "rsa": 2000, "mutual_knn": 100_000}
+COSTLY = {"cka_rbf": 20_000, "rsa": 1000, "mutual_knn": 100_000}
 """Indices over all pairs of rows, and the number of rows up to which they are computed by default."""
 
 
@@ -188,7 +188,7 @@ def indices(
     names : sequence of str, optional
         Indices to compute, from ``cca``, ``svcca``, ``pwcca``, ``linear_r2``, ``cka``, ``cka_debiased``, ``cka_rbf``,
         ``procrustes_distance``, ``bures_distance``, ``mcc``, ``one_to_one``, ``soft_matching``, ``rsa``,
-        ``mutual_knn``. Default: all, but ``rsa`` only up to 2,000 rows, ``cka_rbf`` up to 20,000 and ``mutual_knn`` up
+        ``mutual_knn``. Default: all, but ``rsa`` only up to 1,000 rows, ``cka_rbf`` up to 20,000 and ``mutual_knn`` up
         to 100,000, and ``soft_matching`` only for equal widths or small ones.
     permutations : int
         Number of shuffled pairings; 0 for no null.
