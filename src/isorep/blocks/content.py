@@ -250,7 +250,9 @@ class _Search:
         chance, p_values, shuffles = self._chance(labels, fold_of, repeats.scored, n_null, scatter.edges)
         decided = chance.smallest_p <= FOUND
         estimates = by_view.min(axis=1)
-        shared = decided & (p_values <= FOUND) & (estimates >= least)
+        limit = max(float(np.quantile(chance.draws, 1 - FOUND, method="higher")), least)
+        # Where groups are cut to equal sizes, p-values are those of some rows: the correlation of all must be as high.
+        shared = decided & (p_values <= FOUND) & (estimates >= limit)
         found = tuple(
             Component(
                 k + 1,
@@ -263,7 +265,6 @@ class _Search:
             )
             for k in range(len(estimates))
         )
-        limit = max(float(np.quantile(chance.draws, 1 - FOUND, method="higher")), least)
         dimension = int(shared.sum())
         reaching = [each.interval.high > limit for each in found]
         span = (
@@ -396,7 +397,8 @@ class _Search:
             if view.examined < view.rank:
                 said.append(
                     f"{view.examined} of {view.rank} directions of {view.name} are examined, which hold "
-                    f"{view.content_share + view.style_share:.1%} of its variance: pass components to examine more"
+                    f"{view.content_share + view.style_share:.1%} of its variance"
+                    + (": pass components to examine more" if self.components is None else "")
                 )
         if result.dimension and result.dimension == len(result.components) < min(view.rank for view in result.views):
             said.append("every examined component is shared: there may be more among the directions left out")

@@ -295,8 +295,10 @@ def _read(runs: Any) -> list[Representation]:
 
 def _against(mine: Array, mean: Array, correlation: str) -> float:
     """The correlation of one run's distances with a mean of several runs'."""
-    other = _standardised(squareform(mean, checks=False), correlation)
-    return _product(mine, other)
+    apart = squareform(mean, checks=False)
+    if correlation == "spearman":  # sums of ranks have many ties, which rounding must not break
+        apart = np.round(apart * 8 * np.sqrt(len(apart) ** 3 / 6))
+    return _product(mine, _standardised(apart, correlation))
 
 
 def _product(left: Array, right: Array) -> float:
