@@ -1,6 +1,6 @@
 r"""Matching of single units: one to one (assignment), and soft (optimal transport between units).
 
-Units are columns, centred and at unit norm, so that only their correlations count; signs matter. A soft matching moves
+Units are columns that vary, centred and at unit norm, so that only their correlations count; signs matter. A soft matching moves
 mass from the units of one side to those of the other, every unit of a side with the same mass. With equal widths the
 optimum is an assignment (Birkhoff). With unequal ones units are repeated until both sides have equally many, or a
 linear program is solved where that would be too large. With ``overlap`` below 1 only that share of the mass, or of the
@@ -43,7 +43,7 @@ def one_to_one(
               k=\lceil\text{overlap}\cdot\min(d_x,d_y)\rceil
 
     Signed, unlike :func:`mcc`: a unit and its negative do not match. Invariant to permutations, shifts and positive
-    scales of units. Constant columns correlate with nothing.
+    scales of units. Constant columns are no units, and :math:`d` counts the others.
 
     Parameters
     ----------
@@ -91,8 +91,8 @@ def soft_matching(
     .. math:: d^2=\frac1s\min_{P\ge0}\sum_{ij}P_{ij}\|x_i-y_j\|^2,\qquad
               \sum_jP_{ij}\le\frac1{d_x},\ \sum_iP_{ij}\le\frac1{d_y},\ \sum_{ij}P_{ij}=s
 
-    with units centred and at unit norm (constant ones at zero) and :math:`s` the ``overlap``. For equal widths and
-    :math:`s=1` it is the distance after the best permutation; for unequal widths one unit may match several, each in
+    with units centred and at unit norm, and :math:`s` the ``overlap``; constant columns are no units. For equal widths
+    and :math:`s=1` it is the distance after the best permutation; for unequal widths one unit may match several, each in
     part. A metric for :math:`s=1`; for smaller :math:`s` units without a counterpart do not count.
 
     Parameters
@@ -128,13 +128,13 @@ def soft_matching(
 def prepare_one_to_one(pair: Pair, *, overlap: float = 1.0) -> PreparedIndex:
     """One-to-one matching of a pair."""
     _check(overlap)
-    widths = pair.x.frame.width, pair.y.frame.width
-    count = max(1, math.ceil(overlap * min(widths) - 1e-9))
+    units = _units(pair)
+    count = max(1, math.ceil(overlap * min(map(len, units)) - 1e-9))
 
     def matched(cross: Array) -> tuple[Array, Array, Array]:
-        correlations = pair.column_correlations(cross)
+        correlations = pair.column_correlations(cross)[np.ix_(*units)]
         rows, columns = assigned(-correlations, count)
-        return rows, columns, correlations[rows, columns]
+        return units[0][rows], units[1][columns], correlations[rows, columns]
 
     def mean(correlations: Array) -> float:
         return min(float(correlations.mean()), 1.0)
@@ -154,16 +154,14 @@ def prepare_one_to_one(pair: Pair, *, overlap: float = 1.0) -> PreparedIndex:
 def prepare_soft_matching(pair: Pair, *, overlap: float = 1.0) -> PreparedIndex:
     """Soft matching of a pair."""
     _check(overlap)
-    squares = [(frame.inverse_spread > 0).astype(np.float64) for frame in (pair.x.frame, pair.y.frame)]
+    units = _units(pair)
 
     def cost(cross: Array) -> float:
-        apart = np.add.outer(*squares) - 2 * pair.column_correlations(cross)
+        apart = 2 - 2 * pair.column_correlations(cross)[np.ix_(*units)]
         return transport_cost(np.maximum(apart, 0.0), float(overlap))
 
     least = cost(pair.cross)
-    details: dict[str, Any] = {"overlap": float(overlap)}
-    if all(each.all() for each in squares):
-        details["correlation"] = 1 - least / 2
+    details = {"overlap": float(overlap), "units": list(map(len, units)), "correlation": 1 - least / 2}
     return PreparedIndex(
         "soft_matching",
         float(np.sqrt(least)),
@@ -173,6 +171,11 @@ def prepare_soft_matching(pair: Pair, *, overlap: float = 1.0) -> PreparedIndex:
         higher_is_closer=False,
         best=0.0,
     )
+
+
+def _units(pair: Pair) -> list[Array]:
+    """The columns of either side that vary."""
+    return [np.flatnonzero(frame.inverse_spread) for frame in (pair.x.frame, pair.y.frame)]
 
 
 def transport_cost(cost: Array, share: float = 1.0) -> float:
