@@ -1,10 +1,10 @@
 r"""Matching of single units: one to one (assignment), and soft (optimal transport between units).
 
-Units are columns that vary, centred and at unit norm, so that only their correlations count; signs matter. A soft matching moves
-mass from the units of one side to those of the other, every unit of a side with the same mass. With equal widths the
-optimum is an assignment (Birkhoff). With unequal ones units are repeated until both sides have equally many, or a
-linear program is solved where that would be too large. With ``overlap`` below 1 only that share of the mass, or of the
-pairs, is matched: the share that matches best.
+Units are columns that vary, centred and at unit norm, so that only their correlations count; signs matter. A soft
+matching moves mass from the units of one side to those of the other, every unit of a side with the same mass. With
+equal widths the optimum is an assignment (Birkhoff). With unequal ones units are repeated until both sides have equally
+many, or a linear program is solved where that would be too large. With ``overlap`` below 1 only that share of
+the mass, or of the pairs, is matched: the share that matches best.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def soft_matching(
               \sum_jP_{ij}\le\frac1{d_x},\ \sum_iP_{ij}\le\frac1{d_y},\ \sum_{ij}P_{ij}=s
 
     with units centred and at unit norm, and :math:`s` the ``overlap``; constant columns are no units. For equal widths
-    and :math:`s=1` it is the distance after the best permutation; for unequal widths one unit may match several, each in
-    part. A metric for :math:`s=1`; for smaller :math:`s` units without a counterpart do not count.
+    and :math:`s=1` it is the distance after the best permutation; for unequal widths one unit may match several, each
+    in part. A metric for :math:`s=1`; for smaller :math:`s` units without a counterpart do not count.
 
     Parameters
     ----------
