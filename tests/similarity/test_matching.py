@@ -171,7 +171,7 @@ def test_the_noise_ceiling_holds_the_truth_and_not_another_model():
     found = similarity.noise_ceiling(runs, truth, permutations=40)
     assert found.lower < found.model
     assert found.lower < found.upper
-    assert "reaches it" in found.sentence
+    assert "the model reaches it" in found.sentence
     assert found.null.p_value == pytest.approx(1 / 41)
     assert found.names[2] == "seed 2"
     assert found.caveats == ()

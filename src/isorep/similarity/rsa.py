@@ -152,6 +152,7 @@ class NoiseCeiling(Record):
         ``model`` with the model's rows shuffled.
     settings : dict
     caveats : tuple of str
+    model_name : str
     """
 
     derived = ("sentence",)
@@ -165,6 +166,7 @@ class NoiseCeiling(Record):
     null: Null | None
     settings: dict[str, Any]
     caveats: tuple[str, ...] = ()
+    model_name: str = "the model"
 
     @property
     def sentence(self) -> str:
@@ -174,8 +176,8 @@ class NoiseCeiling(Record):
             return f"{ceiling}."
         p = "" if self.null is None else f" (chance {self.null.mean:.3f}, p {self.null.p_text})"
         if self.model >= self.lower:
-            return f"{ceiling}; the model reaches it, with {self.model:.3f}{p}."
-        return f"{ceiling}; the model lies below, at {self.model:.3f}{p}."
+            return f"{ceiling}; {self.model_name} reaches it, with {self.model:.3f}{p}."
+        return f"{ceiling}; {self.model_name} lies below, at {self.model:.3f}{p}."
 
     def frame_rows(self) -> list[dict[str, Any]]:
         """One row per run: lower and upper bound, and the model's RSA with it."""
@@ -252,7 +254,7 @@ def noise_ceiling(
     by_run: list[float] = []
     null = None
     if model is not None:
-        other = loaded(model, "model")
+        other = loaded(model, "the model")
         match_rows(read[0], other)
         side = Side(other.values, str(other.name), len(other))
         own = unit_distances(side, distance, correlation)
@@ -274,6 +276,7 @@ def noise_ceiling(
         null,
         settings,
         tuple(caveats),
+        "the model" if model is None else str(other.name),
     )
 
 

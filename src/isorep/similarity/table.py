@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ..errors import InputError
 from ..pairs import distinct
-from ..results import ARROWS, ResultRecord, aligned, decimals, told
+from ..results import ARROWS, ResultRecord, aligned, decimals, told, wrapped
 from ..rows import Progress, no_progress
 from ..settings import check_names
 from ..storage import loaded
@@ -21,7 +22,7 @@ from .matching import REPEATED, prepare_one_to_one, prepare_soft_matching, repea
 from .neighbours import prepare_mutual_knn
 from .null import Prepare, Similarity, plan, similarities
 from .procrustes import prepare_bures, prepare_mcc, prepare_procrustes
-from .rsa import prepare_rsa
+from .rsa import NoiseCeiling, noise_ceiling, prepare_rsa
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +71,10 @@ COSTLY = {"cka_rbf": 20_000, "rsa": 1000, "mutual_knn": 100_000}
 
 @dataclass(frozen=True, eq=False)
 class Similarities(ResultRecord):
-    """The indices of one pair: ``result["cka"]`` is a :class:`Similarity`."""
+    """The indices of one pair: ``result["cka"]`` is a :class:`Similarity`.
+
+    ``ceiling`` is the noise ceiling of RSA, where further runs of the target were given.
+    """
 
     schema: ClassVar[str] = "isorep.similarity/1"
     page_by: ClassVar[str] = "similarity.page:page"
@@ -82,6 +86,7 @@ class Similarities(ResultRecord):
     columns: tuple[int, int]
     settings: dict[str, Any]
     caveats: tuple[str, ...] = ()
+    ceiling: NoiseCeiling | None = None
 
     def __getitem__(self, name: str) -> Similarity:
         return self.indices[name]
@@ -161,7 +166,8 @@ class Similarities(ResultRecord):
         )
 
     def __str__(self) -> str:
-        return told(self.reading, f"{self.table()}\n{ARROWS}", notes=self.caveats)
+        ceiling = "" if self.ceiling is None else wrapped(self.ceiling.sentence)
+        return told(self.reading, f"{self.table()}\n{ARROWS}", ceiling, notes=self.caveats)
 
 
 @one_blas_thread
@@ -174,6 +180,7 @@ def indices(
     groups: Any = None,
     within: Any = None,
     join: bool = False,
+    ceiling: Sequence[Any] = (),
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> Similarities:
@@ -199,6 +206,9 @@ def indices(
         explain.
     join : bool
         Align by row id instead of refusing another order or other rows; groups and classes are those of ``X``.
+    ceiling : sequence of (n, d) arrays, Representations or paths
+        Further runs of ``Y``: how near ``X`` comes to the noise ceiling of ``Y`` and these, by RSA; see
+        :func:`noise_ceiling`. Default: none.
     random_state : int
         Seed of the permutations; default 0.
     progress : callable, optional
@@ -214,6 +224,8 @@ def indices(
     """
     a, b = distinct(loaded(X, "X"), loaded(Y, "Y"), ("source", "target"))
     note = ""
+    if join and len(ceiling):
+        raise InputError("join aligns X and Y alone: align the further runs of the noise ceiling first")
     if join:
         (a,), (b,), (groups, within), note = joined([a], [b], groups, within)
     pair = paired(a, b)
@@ -231,6 +243,11 @@ def indices(
         *pairings.notes,
         *(caveat for each in results for caveat in each.caveats),
     ]
+    limit = None
+    if len(ceiling):
+        shuffled = {"permutations": permutations, "groups": groups, "within": within, "random_state": random_state}
+        limit = noise_ceiling([b, *ceiling], a, **shuffled)
+        caveats += limit.caveats
     for name in left_out:
         why = (
             f"widths {widths[0]} and {widths[1]} make it slow" if name in too_wide else f"{pair.n} rows have many pairs"
@@ -243,6 +260,7 @@ def indices(
         widths,
         pairings.settings,
         tuple(dict.fromkeys(caveats)),
+        limit,
     )
 
 
