@@ -149,6 +149,10 @@ def test_components_and_the_least_correlation_are_limits():
     found = content_style(views, least=between, **FAST)
     assert found.dimension == 1
     assert f"the smallest that counts is {between:.2f}" in found.verdict
+    none = content_style(views, least=0.99, **FAST)
+    assert none.dimension == 0
+    assert "exceeds both chance and the smallest correlation that counts" in none.verdict
+    assert "beyond chance" not in none.verdict
     limited = content_style(views, components=2, **FAST)
     assert [view.examined for view in limited.views] == [2, 2]
 
@@ -181,6 +185,7 @@ def test_content_is_the_same_in_a_rerun_and_style_is_not():
     assert rerun.style.verdict.rung is None
     assert rerun.names == ("rerun 1 view 1", "rerun 1 view 2")
     assert "Content of the first run and content of rerun 1 agree" in rerun.sentence
+    assert all(each.startswith("rerun 1: ") for each in found.caveats)
     nothing = content_style(first, reruns=[list(np.random.default_rng(0).normal(size=(2, 300, 3)))], **FAST)
     assert nothing.reruns[0].content is None
     assert "no content to compare" in nothing.reruns[0].sentence

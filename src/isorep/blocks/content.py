@@ -143,7 +143,11 @@ def content_style(
     again = tuple(
         _rerun(found[0], each, number, opened, folds, random_state) for number, each in enumerate(found[1:], 1)
     )
-    result = replace(found[0], reruns=again)
+    caveats = list(found[0].caveats)
+    for number, (each, rerun) in enumerate(zip(found[1:], again, strict=True), 1):
+        further = [*each.caveats, *(() if rerun.content is None else rerun.content.caveats)]
+        caveats += [f"rerun {number}: {caveat}" for caveat in further if caveat not in opened.reading]
+    result = replace(found[0], reruns=again, caveats=tuple(dict.fromkeys(caveats)))
     settings = {
         "folds": int(folds),
         "groups": None if opened.labels is None else int(opened.labels.max()) + 1,

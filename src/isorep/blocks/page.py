@@ -51,7 +51,7 @@ def _headline(result: Blocks) -> str:
     if result.dimension is None:
         return "The shared dimension is undecided."
     if not result.dimension:
-        return "The views share no block beyond chance."
+        return "The views share no block."
     return f"{result.dimension} shared dimension{'' if result.dimension == 1 else 's'}."
 
 

@@ -190,15 +190,16 @@ class Blocks(ResultRecord):
                 f"Undecided: these rows can be shuffled in too few ways for a p-value of {FOUND:g} (the smallest is "
                 f"{self.chance.smallest_p:.2g}), so the shared dimension is unknown."
             )
-        reach = f"chance reaches {self.chance_reaches:.2f}"
-        if self.settings.get("least", 0.0) >= self.chance_reaches:
+        reach, beyond = f"chance reaches {self.chance_reaches:.2f}", "is correlated beyond chance on held-out rows"
+        if 0 < self.settings.get("least", 0.0) >= self.chance_reaches:
             reach = f"the smallest that counts is {self.chance_reaches:.2f}"
+            beyond = "exceeds both chance and the smallest correlation that counts, held out"
         low, high = self.dimension_interval
         if not self.dimension:
+            largest = max(each.held_out for each in self.components)
             return (
-                f"No shared block: no component of the {len(self.names)} views is correlated beyond chance on held-out "
-                f"rows (largest {max(each.held_out for each in self.components):.2f}; {reach}; 95% interval of the "
-                f"dimension {low} to {high})."
+                f"No shared block: no component of the {len(self.names)} views {beyond} (largest {largest:.2f}; "
+                f"{reach}; 95% interval of the dimension {low} to {high})."
             )
         shared = [each.held_out for each in self.components if each.shared]
         between = f"{max(shared):.2f}" if len(shared) == 1 else f"{max(shared):.2f} to {min(shared):.2f}"
