@@ -248,7 +248,7 @@ def noise_ceiling(
     if permutations and model is None:
         raise InputError("permutations are of the rows of a model, and none was given")
     matrices = [unit_distances(side, distance, correlation) for side in sides]
-    total = np.sum(matrices, axis=0, dtype=np.float64)
+    total: Array = np.asarray(np.sum(matrices, axis=0, dtype=np.float64))
     upper = [_against(each, total, correlation) for each in matrices]
     lower = [_against(each, total - each, correlation) for each in matrices]
     by_run: list[float] = []
