@@ -242,10 +242,9 @@ def _program(cost: Array, share: float) -> float:
     if share < 1:
         limits = {"A_ub": sums, "b_ub": masses, "A_eq": np.ones((1, len(cells))), "b_eq": [total]}
     found = linprog(cost.ravel(), bounds=(0, None), method="highs", **limits)
-    if not found.success or found.fun is None:
+    if not found.success or found.x is None:
         raise InputError(f"the matching of {rows} and {columns} units was not found: {found.message}")
-    least: float = max(float(found.fun), 0.0)
-    return least / (rows * columns)
+    return float(np.maximum(cost.ravel() @ found.x, 0.0) / (rows * columns))
 
 
 def _check(overlap: Any) -> None:
