@@ -34,6 +34,7 @@ OUTPUTS = {
     "worst-case": "isorep compare seed0.npy seed1.npy",
     "many": "isorep compare seed0.npy seed1.npy seed2.npy seed3.npy seed4.npy",
     "similarity": "python pair.py && isorep similarity a.npy b.npy --permutations 200",
+    "blocks": "python views.py && isorep blocks view1.npy view2.npy --components 40 --least 0.5",
 }
 
 # The same for those that no test runs: another machine may print other numbers (training with torch, ties), or they
@@ -83,6 +84,7 @@ EXPERIMENTS = {
     "reproduce-released-*": "isorep reproduce released --scale laptop",
     "reproduce-warmup-*": "isorep reproduce warmup --scale laptop",
     "reproduce-words-*": "isorep reproduce words --scale laptop",
+    "blocks-*": "the gallery's factors/plot_content_style.py, by make docs",
     "deconfound": "the gallery's biology/plot_deconfound.py, by make docs",
     "disentangle-rooms": "isorep disentangle on 4,000 rendered rooms, cut from its report",
     "ensembles-spliceai": "the gallery's plot_spliceai.py with ISOREP_SPLICEAI=folder, by make docs",

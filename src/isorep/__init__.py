@@ -73,7 +73,7 @@ _HOMES = {
     "DriftWarning": "translation",
 }
 
-_ROOMS = ("datasets", "decoder", "dictionaries", "disentangling", "heads", "similarity", "structure")
+_ROOMS = ("blocks", "datasets", "decoder", "dictionaries", "disentangling", "heads", "similarity", "structure")
 
 __all__ = [
     "ICA",
@@ -100,6 +100,7 @@ __all__ = [
     "UnpairedTranslation",
     "Whitening",
     "__version__",
+    "blocks",
     "compare",
     "compare_layers",
     "compare_many",

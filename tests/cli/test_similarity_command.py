@@ -33,11 +33,11 @@ def test_two_files_give_every_index_with_its_chance(isorep_command, folder):
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
     assert lines[3].split()[:3] == ["index", "value", "chance"]
-    assert [line.split()[0] for line in lines[4:14]] == [
-        "cca", "svcca", "pwcca", "linear_r2", "cka", "cka_debiased", "cka_rbf", "procrustes_distance", "mcc",
-        "mutual_knn",
+    assert [line.split()[0] for line in lines[4:18]] == [
+        "cca", "svcca", "pwcca", "linear_r2", "cka", "cka_debiased", "cka_rbf", "procrustes_distance", "bures_distance",
+        "mcc", "one_to_one", "soft_matching", "rsa", "mutual_knn",
     ]  # fmt: skip
-    assert "10 of 10 indices find a.npy and b.npy closer than chance" in done.out
+    assert "14 of 14 indices find a.npy and b.npy closer than chance" in done.out
     told = json.loads((folder / "s.json").read_text())
     assert told["schema"] == "isorep.similarity/1"
     assert told["settings"] == {"permutations": 30, "groups": 30, "within": None, "random_state": 0}
@@ -140,3 +140,26 @@ def test_unequal_rows_and_missing_layers_are_refused(isorep_command, folder):
     done = isorep_command("similarity", folder / "one", folder / "two", "--layers", "layer9")
     assert done.code == 2
     assert "no file called 'layer9'" in done.err
+
+
+def test_a_model_is_set_against_the_noise_ceiling_of_runs(isorep_command, tmp_path):
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=(60, 4))
+    for name, values in (
+        ("model", truth),
+        *((f"run{k}", truth + 0.5 * rng.normal(size=truth.shape)) for k in range(5)),
+    ):
+        np.save(tmp_path / f"{name}.npy", values)
+    files = [tmp_path / f"{name}.npy" for name in ("model", "run0")]
+    further = ",".join(str(tmp_path / f"run{k}.npy") for k in range(1, 5))
+    options = ("--indices", "rsa", "--permutations", 19, "--ceiling", further)
+    outputs = ("--json", tmp_path / "c.json", "--html", tmp_path / "c.html")
+    done = isorep_command("similarity", *files, *options, *outputs)
+    assert "The noise ceiling of 5 runs by RSA is" in done.out
+    assert "; model.npy reaches it, with" in done.out
+    told = json.loads((tmp_path / "c.json").read_text())["ceiling"]
+    assert told["lower"] < told["model"]
+    assert len(told["lower_by_run"]) == 5
+    assert "Noise ceiling of RSA" in (tmp_path / "c.html").read_text()
+    refused = isorep_command("similarity", *files, *options, "--join")
+    assert (refused.code, "align the further runs" in refused.err) == (2, True)

@@ -22,6 +22,7 @@ from isorep.results import PANELS, Record, ResultRecord
 from ..data import noisy_pair, rotation, sources
 from ..disentangling.conftest import small
 from . import (
+    test_blocks_page,
     test_compare_many_page,
     test_decoder_page,
     test_deconfound_page,
@@ -68,6 +69,7 @@ RESULTS = {
     "LayerComparison": compared_layers,
     "Similarities": lambda: test_similarity_pages.result("indices"),
     "LayerMatrix": lambda: test_similarity_pages.result("layers"),
+    "Blocks": test_blocks_page.result,
     "Fit": lambda: test_ica_pages.results()["ica"],
     "Stability": lambda: test_ica_pages.results()["stability"],
     "FactorScores": test_structure_page.result,

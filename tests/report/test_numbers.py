@@ -6,6 +6,7 @@ from html import unescape
 import pytest
 
 from . import (
+    test_blocks_page,
     test_compare_many_page,
     test_decoder_page,
     test_decoder_theory_pages,
@@ -26,6 +27,7 @@ KINDS = {
     "compare": (small_result, 5),
     "many": (test_compare_many_page.small, 5),
     "similarity": (lambda: test_similarity_pages.result("indices"), 8),
+    "blocks": (test_blocks_page.result, 4),
     "layers": (lambda: test_similarity_pages.result("layers"), 2),
     "structure": (test_structure_page.result, 12),
     "translate": (test_translate_page.result, 2),

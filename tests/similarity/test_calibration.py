@@ -42,7 +42,7 @@ def counts(calibration):
 def test_independent_sides_are_found_close_as_often_as_the_level_says(counts, kind):
     replicates, found = counts[kind]
     assert set(found) == set(similarity.INDICES)
-    most = stats.binom.ppf(0.9999, replicates, 0.05)  # 99.9 % for ten indices together
+    most = stats.binom.ppf(0.9999, replicates, 0.05)  # 99.9 % for all indices together
     assert {index: count for index, count in found.items() if count > most} == {}
 
 

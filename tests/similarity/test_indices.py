@@ -20,11 +20,15 @@ ALL = [
     "cka_debiased",
     "cka_rbf",
     "procrustes_distance",
+    "bures_distance",
     "mcc",
+    "one_to_one",
+    "soft_matching",
+    "rsa",
     "mutual_knn",
 ]
 LINEAR = ["cca", "linear_r2"]  # blind to any invertible map of the source
-ROTATION = [name for name in ALL if name != "mcc"]
+ROTATION = [name for name in ALL if name not in ("mcc", "one_to_one", "soft_matching")]
 
 
 def value(name, x, y):
@@ -89,8 +93,9 @@ def test_legal_shapes_give_finite_values_in_range(name, shape):
     else:
         x, y = x[:4], y[:4]  # four, which the debiased estimate needs
     found = similarity.indices(x, y, names=[name], permutations=5)[name]
-    low, high = (-2.0, 1.0) if name == "cka_debiased" else (0.0, np.pi / 2 if name == "procrustes_distance" else 1.0)
-    assert low <= found.value <= high
+    signed = {"cka_debiased": -2.0, "one_to_one": -1.0, "rsa": -1.0}
+    distances = {"procrustes_distance": np.pi / 2, "bures_distance": np.sqrt(2), "soft_matching": 2.0}
+    assert signed.get(name, 0.0) <= found.value <= distances.get(name, 1.0)
     assert np.isfinite(found.null.draws).all()
 
 

@@ -112,3 +112,55 @@ def test_linear_r2_is_that_of_least_squares():
     share = 1 - (left**2).sum() / ((y - y.mean(axis=0)) ** 2).sum()
     assert similarity.linear_r2(x, y).value == pytest.approx(share, abs=1e-12)
     assert similarity.linear_r2(y, x).value == pytest.approx(similarity.linear_r2(x, y).details["reverse"], abs=1e-12)
+
+
+# POT 0.9.7 (emd2 and partial_wasserstein2 between centred columns at unit norm, each of mass 1 / width) and rsatoolbox
+# 0.3.2 (calc_rdm, compare). The Bures distance by its definition, from the Gram matrices' eigenvalues.
+MATCHED = {
+    "noise": {
+        "soft": 1.3559449848082044,
+        "half": 1.326617339865358,
+        "third": 1.3158415028314387,
+        "bures": 1.2978209,
+        "euclidean pearson": 0.08018381324684756,
+        "euclidean spearman": 0.07302471300585041,
+        "correlation pearson": -0.007045010945856907,
+        "correlation spearman": -0.006246235844293065,
+    },
+    "reflected": {
+        "soft": 0.6550982120646985,
+        "half": 0.28524490101316985,
+        "third": 0.1899612911508811,
+        "bures": 0.0961302,
+        "euclidean pearson": 0.9922244861901324,
+        "euclidean spearman": 0.9907255313677853,
+        "correlation pearson": 0.8976335664088292,
+        "correlation spearman": 0.8945806336038865,
+    },
+}
+
+
+@pytest.mark.parametrize("make", [noise, reflected])
+def test_matching_and_rsa_agree_with_pot_and_rsatoolbox(make):
+    x, y = make()
+    known = MATCHED[make.__name__]
+    for name, overlap in (("soft", 1.0), ("half", 0.5), ("third", 0.33)):
+        assert similarity.soft_matching(x, y, overlap=overlap).value == pytest.approx(known[name], abs=1e-9)
+    assert similarity.bures_distance(x, y).value == pytest.approx(known["bures"], abs=2e-6)
+    for distance in ("euclidean", "correlation"):
+        for correlation in ("pearson", "spearman"):
+            found = similarity.rsa(x, y, distance=distance, correlation=correlation).value
+            assert found == pytest.approx(known[f"{distance} {correlation}"], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("correlation", "lower", "upper"),
+    [("pearson", 0.46896301253899747, 0.7148223339900517), ("spearman", 0.3751297256362784, 0.6679889681073397)],
+)
+def test_the_noise_ceiling_is_that_of_rsatoolbox(correlation, lower, upper):
+    """boot_noise_ceiling of rsatoolbox 0.3.2 for squared Euclidean distances of these runs."""
+    base = np.random.default_rng(0).standard_normal((40, 6))
+    noise = [np.random.default_rng(seed).standard_normal((40, 6)) for seed in (1, 2, 3, 4)]
+    runs = [base + size * each for size, each in zip((0.5, 0.7, 1.0, 1.5), noise, strict=True)]
+    found = similarity.noise_ceiling(runs, correlation=correlation)
+    assert (found.lower, found.upper) == pytest.approx((lower, upper), abs=1e-9)

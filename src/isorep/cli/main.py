@@ -16,6 +16,7 @@ from .._version import ISSUES, __version__
 from ..errors import InputError
 from ..files import without_secrets
 from . import (
+    blocks,
     compare,
     datasets,
     decoder,
@@ -39,6 +40,7 @@ GROUPS = {
         "compare": "Are two or more runs the same, up to what?",
         "similarity": "Similarity indices with chance levels",
         "dictionaries": "Do atoms of sparse autoencoders recur?",
+        "blocks": "Find what views of the same examples share",
         "translate": "Map old embeddings to a new model's",
     },
     "Factors": {
@@ -105,6 +107,7 @@ def _main(
 app.command("compare", cls=Command)(compare.command)
 app.command("similarity", cls=Command)(similarity.command)
 app.command("dictionaries", cls=Command)(dictionaries.command)
+app.command("blocks", cls=Command)(blocks.command)
 app.add_typer(ica.app, name="ica")
 app.add_typer(translate.app, name="translate")
 app.command("structure", cls=Command)(structure.command)

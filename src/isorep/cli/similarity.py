@@ -42,7 +42,8 @@ def command(
         Option(
             metavar=NAMES,
             help="Indices to compute, comma-separated: cca, svcca, pwcca, linear_r2, cka, cka_debiased, cka_rbf, "
-            "procrustes_distance, mcc, mutual_knn; default: all that the number of rows allows.",
+            "procrustes_distance, bures_distance, mcc, one_to_one, soft_matching, rsa, mutual_knn; default: all that "
+            "the numbers of rows and columns allow.",
         ),
     ] = None,
     layers: Annotated[
@@ -63,6 +64,13 @@ def command(
     within: Within = None,
     ids: Ids = None,
     join: Annotated[bool, Option("--join", help="Align the files by row id and keep the common rows.")] = False,
+    ceiling: Annotated[
+        str | None,
+        Option(
+            metavar="C[,D...]",
+            help="Further runs of B, comma-separated: how near A comes to the noise ceiling of RSA; default: none.",
+        ),
+    ] = None,
     fail_below: Annotated[
         str | None, Option(metavar="INDEX=VALUE", help="Exit 1 if the corrected index is below VALUE.")
     ] = None,
@@ -80,7 +88,8 @@ def command(
     from ..storage import read
     from ..storage.layers import holds_layers
 
-    require_outputs([json, html], source, target)
+    runs = [] if ceiling is None else parts(ceiling, "--ceiling", "files separated by commas")
+    require_outputs([json, html], source, target, *runs)
     if target_layers is not None and layers is None:
         raise InputError("--target-layers names the layers of B for --layers: name those of A too")
     names = None if indices is None else parts(indices, "--indices")
@@ -88,6 +97,8 @@ def command(
     by_layer = layers is not None or any(map(holds_layers, (source, target)))
     if by_layer and (limit is not None or (names is not None and len(names) != 1)):
         raise InputError("layer by layer there is one index (--indices NAME) and no --fail-below")
+    if by_layer and runs:
+        raise InputError("--ceiling is for two files, and not layer by layer")
     settings: dict[str, Any] = {
         "permutations": permutations,
         "join": join,
@@ -107,6 +118,7 @@ def command(
         else:
             x, y = (read(file, **reading) for file in (source, target))
             settings |= {"groups": row_labels(groups, source), "within": row_labels(within, source)}
+            settings["ceiling"] = [read(file, **reading) for file in runs]
             result = similarity.indices(x, y, names=names, progress=progress, **settings)
     write_outputs(result, json, html)
     if not quiet:

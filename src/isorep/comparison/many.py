@@ -481,6 +481,7 @@ class Runs:
     within: Array | None
     reading: tuple[str, ...]  # what was left out of the files, or converted
     half_identified: bool  # some runs have ids and others have none to confirm them
+    ids: Array | None = None  # of the common rows, where a run has them
 
     @property
     def n(self) -> int:
@@ -504,8 +505,12 @@ def gather(runs: Any, names: Sequence[str] | None, groups: Any, join: bool, with
     kept = kept_by_workers(*named)
     values = tuple(select(run.values, mine) for run, mine in zip(kept, rows, strict=True))
     notes = tuple(reading_notes(*named))
+    identified = next((place for place, run in enumerate(named) if run.ids is not None), None)
+    ids = None if identified is None else np.asarray(named[identified].ids)
+    if ids is not None and identified is not None and rows[identified] is not None:
+        ids = ids[rows[identified]]
     common = Runs(
-        tuple(str(run.name) for run in named), values, dropped, codes, rows[0] is not None, classes, notes, half
+        tuple(str(run.name) for run in named), values, dropped, codes, rows[0] is not None, classes, notes, half, ids
     )
     if common.n < 3:
         raise InputError(f"the runs have {common.n} rows in common: at least 3 are needed")

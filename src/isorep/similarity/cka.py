@@ -24,7 +24,7 @@ from ..settings import check_choice
 from ..threads import one_blas_thread
 from .cca import cross_source
 from .frames import Pair, Side, paired
-from .null import Draws, PreparedIndex, Similarity, finished
+from .null import Draws, PreparedIndex, Similarity, finished, moved_product
 
 KERNELS = ("linear", "rbf")
 SKETCH_AXES = 32  # leading axes that carry the shape of a null
@@ -227,11 +227,7 @@ def _gaussian(pair: Pair, bandwidth: float) -> Kernels:
         left, right = pair.once(("centred", bandwidth), lambda: (k.centred(), other.centred()))
 
         def draw(partners: Array) -> float:
-            total = 0.0
-            for rows in blocks(len(left), _TILE):
-                moved = np.take(np.take(right, partners[rows], axis=0, mode="clip"), partners, axis=1, mode="clip")
-                total += float(np.einsum("ij,ij->", left[rows], moved, dtype=np.float64))
-            return estimate(total, partners)
+            return estimate(moved_product(left, right, partners), partners)
 
         return Draws(draw, "the products of all pairs of rows per permutation")
 

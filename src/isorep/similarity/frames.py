@@ -311,6 +311,14 @@ class Pair(Memo):
             return np.asarray(a.whitener.T @ self.moments.xy @ b.whitener)
         return _product(self.x, self.y)
 
+    def column_correlations(self, cross: Array) -> Array:
+        """The (d_x, d_y) correlations of columns, from a cross product of the frames; constant ones have none."""
+        left, right = self.once(
+            "unit columns",
+            lambda: [each.root * each.inverse_spread / np.sqrt(each.n) for each in (self.x.frame, self.y.frame)],
+        )
+        return np.asarray(left.T @ cross @ right)
+
     @cached_property
     def standard_cross(self) -> Array:
         """The same between the frames of standardised columns."""

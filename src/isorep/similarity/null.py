@@ -30,6 +30,7 @@ from ..settings import check_counts, check_seed
 from ..threads import Crew
 from .frames import Pair, Side
 
+_TILE = 512  # rows of a matrix that are moved at once
 _LEAST_ROWS = 4  # enough for every index
 _FORCED = {False: 1e-9, True: 1e-5}  # distance from the best value that is rounding, in double and single precision
 _CONSTANT = {False: 1e-9, True: 1e-6}  # relative difference of two values that is rounding
@@ -80,6 +81,15 @@ def cross_draws(left: Array, right: Array) -> Draws:
         return last.product
 
     return Draws(draw)
+
+
+def moved_product(left: Array, right: Array, partners: Array) -> float:
+    """The sum of products of two (n, n) matrices, the second with its rows and columns moved, in tiles."""
+    total = 0.0
+    for rows in blocks(len(left), _TILE):
+        moved = np.take(np.take(right, partners[rows], axis=0, mode="clip"), partners, axis=1, mode="clip")
+        total += float(np.einsum("ij,ij->", left[rows], moved, dtype=np.float64))
+    return total
 
 
 def finished(

@@ -15,6 +15,10 @@ from ..resampling import Null
 from .layers import LayerMatrix
 from .table import FOUND, SHOWN, Similarities
 
+CEILING = (
+    "Runs differ among themselves, so that no model reaches 1 with all of them. The lower bound is the mean "
+    "correlation of a run with the mean of the others, the upper one that with the mean of all, which includes the run."
+)
 MOST_LAYERS = 100
 NEGATIVE = -0.05  # corrected values below this are shown as such: nearer to 0 they are chance
 
@@ -35,11 +39,23 @@ def page(result: Similarities) -> Page:
         f"How similar {source} and {target} are",
         answer,
         _tiles(result, judged),
-        (Section("indices", "Indices", parts),),
+        (Section("indices", "Indices", parts), _ceiling(result)),
         data=" and ".join(
             f"{name} {size(result.rows, width)}" for name, width in zip(result.names, result.columns, strict=True)
         ),
     )
+
+
+def _ceiling(result: Similarities) -> Section | None:
+    """The noise ceiling of RSA, run by run."""
+    if result.ceiling is None:
+        return None
+    columns: Forms = {"run": str, "lower": fixed, "upper": fixed, result.names[0]: fixed}
+    rows = [tuple(row.values()) for row in result.ceiling.frame_rows()]
+    table = Table.of(
+        "ceiling-runs", "Correlation with the mean of the other runs, of all runs, and with the source", columns, rows
+    )
+    return Section("ceiling", "Noise ceiling of RSA", (Prose((result.ceiling.sentence, CEILING)), table))
 
 
 def _tiles(result: Similarities, judged: Sequence[bool]) -> list[tuple[str, str, str]]:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ..errors import InputError
 from ..pairs import distinct
-from ..results import ARROWS, ResultRecord, aligned, decimals, told
+from ..results import ARROWS, ResultRecord, aligned, decimals, told, wrapped
 from ..rows import Progress, no_progress
 from ..settings import check_names
 from ..storage import loaded
@@ -17,9 +18,11 @@ from ..threads import one_blas_thread
 from .cca import prepare_cca, prepare_linear_r2, prepare_pwcca, prepare_svcca
 from .cka import prepare_cka
 from .frames import joined, paired
+from .matching import REPEATED, prepare_one_to_one, prepare_soft_matching, repeats
 from .neighbours import prepare_mutual_knn
 from .null import Prepare, Similarity, plan, similarities
-from .procrustes import prepare_mcc, prepare_procrustes
+from .procrustes import prepare_bures, prepare_mcc, prepare_procrustes
+from .rsa import NoiseCeiling, noise_ceiling, prepare_rsa
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +38,11 @@ INDICES: dict[str, Prepare] = {
     "cka_debiased": lambda pair: prepare_cka(pair, debiased=True, exact=True),
     "cka_rbf": lambda pair: prepare_cka(pair, kernel="rbf"),
     "procrustes_distance": prepare_procrustes,
+    "bures_distance": prepare_bures,
     "mcc": prepare_mcc,
+    "one_to_one": prepare_one_to_one,
+    "soft_matching": prepare_soft_matching,
+    "rsa": prepare_rsa,
     "mutual_knn": lambda pair: prepare_mutual_knn(pair, k=min(10, pair.n - 1)),
 }
 """The indices with their defaults. Linear kernels are exact here: the cross product is at hand."""
@@ -49,18 +56,25 @@ SHOWN = {
     "cka_debiased": ("debiased CKA", "CKA with an unbiased estimate of each term"),
     "cka_rbf": ("Gaussian CKA", "alignment of Gaussian kernels; emphasises near rows"),
     "procrustes_distance": ("Procrustes distance", "angle after the best rotation, in radians"),
+    "bures_distance": ("Bures distance", "distance of Gram matrices; the chord of the Procrustes angle"),
     "mcc": ("MCC", "mean absolute correlation of dimensions matched one to one"),
+    "one_to_one": ("one-to-one matching", "mean signed correlation of units matched one to one"),
+    "soft_matching": ("soft matching distance", "optimal transport between units at unit norm"),
+    "rsa": ("RSA", "rank correlation of all distances between rows"),
     "mutual_knn": ("mutual kNN", "share of nearest neighbours that both sides share"),
 }
 """The name and a short description of every index."""
 
-COSTLY = {"cka_rbf": 20_000, "mutual_knn": 100_000}
+COSTLY = {"cka_rbf": 20_000, "rsa": 1000, "mutual_knn": 100_000}
 """Indices over all pairs of rows, and the number of rows up to which they are computed by default."""
 
 
 @dataclass(frozen=True, eq=False)
 class Similarities(ResultRecord):
-    """The indices of one pair: ``result["cka"]`` is a :class:`Similarity`."""
+    """The indices of one pair: ``result["cka"]`` is a :class:`Similarity`.
+
+    ``ceiling`` is the noise ceiling of RSA, where further runs of the target were given.
+    """
 
     schema: ClassVar[str] = "isorep.similarity/1"
     page_by: ClassVar[str] = "similarity.page:page"
@@ -72,6 +86,7 @@ class Similarities(ResultRecord):
     columns: tuple[int, int]
     settings: dict[str, Any]
     caveats: tuple[str, ...] = ()
+    ceiling: NoiseCeiling | None = None
 
     def __getitem__(self, name: str) -> Similarity:
         return self.indices[name]
@@ -151,7 +166,8 @@ class Similarities(ResultRecord):
         )
 
     def __str__(self) -> str:
-        return told(self.reading, f"{self.table()}\n{ARROWS}", notes=self.caveats)
+        ceiling = "" if self.ceiling is None else wrapped(self.ceiling.sentence)
+        return told(self.reading, f"{self.table()}\n{ARROWS}", ceiling, notes=self.caveats)
 
 
 @one_blas_thread
@@ -164,6 +180,7 @@ def indices(
     groups: Any = None,
     within: Any = None,
     join: bool = False,
+    ceiling: Sequence[Any] = (),
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> Similarities:
@@ -177,8 +194,9 @@ def indices(
         Paired rows; widths may differ.
     names : sequence of str, optional
         Indices to compute, from ``cca``, ``svcca``, ``pwcca``, ``linear_r2``, ``cka``, ``cka_debiased``, ``cka_rbf``,
-        ``procrustes_distance``, ``mcc``, ``mutual_knn``. Default: all, but ``cka_rbf`` only up to 20,000 rows and
-        ``mutual_knn`` only up to 100,000.
+        ``procrustes_distance``, ``bures_distance``, ``mcc``, ``one_to_one``, ``soft_matching``, ``rsa``,
+        ``mutual_knn``. Default: all, but ``rsa`` only up to 1,000 rows, ``cka_rbf`` up to 20,000 and ``mutual_knn`` up
+        to 100,000, and ``soft_matching`` only for equal widths or small ones.
     permutations : int
         Number of shuffled pairings; 0 for no null.
     groups : (n,) array, optional
@@ -188,6 +206,9 @@ def indices(
         explain.
     join : bool
         Align by row id instead of refusing another order or other rows; groups and classes are those of ``X``.
+    ceiling : sequence of (n, d) arrays, Representations or paths
+        Further runs of ``Y``: how near ``X`` comes to the noise ceiling of ``Y`` and these, by RSA; see
+        :func:`noise_ceiling`. Default: none.
     random_state : int
         Seed of the permutations; default 0.
     progress : callable, optional
@@ -203,11 +224,16 @@ def indices(
     """
     a, b = distinct(loaded(X, "X"), loaded(Y, "Y"), ("source", "target"))
     note = ""
+    if join and len(ceiling):
+        raise InputError("join aligns X and Y alone: align the further runs of the noise ceiling first")
     if join:
         (a,), (b,), (groups, within), note = joined([a], [b], groups, within)
     pair = paired(a, b)
     pairings = plan(pair.n, permutations, groups, within, random_state)
     left_out = [name for name, most in COSTLY.items() if names is None and pair.n > most]
+    widths = a.shape[1], b.shape[1]
+    too_wide = [each for each in ("soft_matching",) if names is None and repeats(*widths) > max(REPEATED, *widths)]
+    left_out += too_wide
     given = INDICES if names is None else check_names("indices", names, INDICES)
     wanted = [name for name in INDICES if name in given and name not in left_out]
     results, pairings = similarities(pair, [INDICES[name] for name in wanted], pairings, progress or no_progress)
@@ -217,14 +243,24 @@ def indices(
         *pairings.notes,
         *(caveat for each in results for caveat in each.caveats),
     ]
-    caveats += [f"{name} was left out: {pair.n} rows have many pairs; name it to compute it" for name in left_out]
+    limit = None
+    if len(ceiling):
+        shuffled = {"permutations": permutations, "groups": groups, "within": within, "random_state": random_state}
+        limit = noise_ceiling([b, *ceiling], a, **shuffled)
+        caveats += limit.caveats
+    for name in left_out:
+        why = (
+            f"widths {widths[0]} and {widths[1]} make it slow" if name in too_wide else f"{pair.n} rows have many pairs"
+        )
+        caveats.append(f"{name} was left out: {why}; name it to compute it")
     return Similarities(
         dict(zip(wanted, results, strict=True)),
         (pair.x.name, pair.y.name),
         pair.n,
-        (a.shape[1], b.shape[1]),
+        widths,
         pairings.settings,
         tuple(dict.fromkeys(caveats)),
+        limit,
     )
 
 
