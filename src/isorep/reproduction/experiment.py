@@ -115,8 +115,8 @@ class Line:
 class Chart:
     """A figure as plain numbers: ``marks`` are rows of values, ``lines`` are series over a common x.
 
-    Or ``cells`` are a matrix from 0 to 1 whose ``sides`` name its rows and columns, or ``picture`` is a PNG image in
-    base64 of so many ``pixels``; one of the four. ``bound`` and ``whisker`` describe the ticks and the intervals of
+    Or ``cells`` are a matrix from 0 to 1 whose ``sides`` name its rows and columns, with ``words`` in them, or
+    ``picture`` is a PNG image in base64 of so many ``pixels``; one of the four. ``bound`` and ``whisker`` describe the ticks and the intervals of
     marks are. ``square`` gives both axes of lines one scale, and ``notes`` are words at places of lines, by x and y.
     """
 
@@ -131,6 +131,7 @@ class Chart:
     whisker: str = "standard error"
     cells: tuple[tuple[float | None, ...], ...] = ()
     sides: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    words: tuple[tuple[str, ...], ...] = ()
     picture: str = ""
     pixels: tuple[int, int] = (0, 0)
     square: bool = False
@@ -214,8 +215,8 @@ class Experiment:
 
 
 EXPERIMENTS = (
-    "classes", "contrastive", "deconfounding", "disentanglement", "layers", "pretrained", "released", "slots", "warmup",
-    "words",
+    "classes", "contrastive", "deconfounding", "disentanglement", "inversion", "layers", "pretrained", "released",
+    "slots", "warmup", "words",
 )  # fmt: skip
 """Names of experiments: modules of this room, each with its ``EXPERIMENT``."""
 
