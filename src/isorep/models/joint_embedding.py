@@ -173,6 +173,7 @@ def sigreg(codes: Any, directions: Any) -> Any:
     Parameters
     ----------
     codes : tensor of shape (n, d)
+        One row per example.
     directions : tensor of shape (M, d)
         Of any length; they are normalised.
     """

@@ -116,8 +116,9 @@ class Chart:
     """A figure as plain numbers: ``marks`` are rows of values, ``lines`` are series over a common x.
 
     Or ``cells`` are a matrix from 0 to 1 whose ``sides`` name its rows and columns, with ``words`` in them, or
-    ``picture`` is a PNG image in base64 of so many ``pixels``; one of the four. ``bound`` and ``whisker`` describe the ticks and the intervals of
-    marks are. ``square`` gives both axes of lines one scale, and ``notes`` are words at places of lines, by x and y.
+    ``picture`` is a PNG image in base64 of so many ``pixels``; one of the four. ``bound`` and ``whisker`` describe the
+    ticks and the intervals of marks. ``square`` gives both axes of lines one scale, and ``notes`` are words at places
+    of lines, by x and y.
     """
 
     name: str

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from scipy.stats import ortho_group
 
-from ..alignment import Linear
 from ..errors import InputError
 from ..ica import ICA
 from ..representation import Array
@@ -143,7 +142,7 @@ def plan(preset: Preset, data: Path | None) -> Plan:
         check_choice("objectives", name, tuple(OBJECTIVES))
     for name in preset.broken:
         check_choice("broken", name, BROKEN)
-    if not 2 <= preset.dimension or not 2 <= preset.kept <= preset.seeds:
+    if preset.dimension < 2 or not 2 <= preset.kept <= preset.seeds:
         raise InputError("dimension is from 2 on, and from 2 trainings to all of them are kept")
     units = []
     for name in preset.objectives:
@@ -249,13 +248,11 @@ def material(name: str, setting: str, preset: Preset, seed: int) -> Material:
 def _observed(train: Drawn, setting: str, preset: Preset, world: World, seed: int) -> Callable[[Array], Array]:
     """From latents to standardised observations; the scale of latents and observations is that of training rows."""
     centre, scale = train.latents.mean(0), float(train.latents.std())
-    mixing = (
-        Rendering(world, preset.pixels)
-        if setting == SCENE
-        else Mixing(world.dimension, preset.layers, centre, scale, seed)
-    )
+    rendered = setting == SCENE
+    mixed = Mixing(world.dimension, preset.layers, centre, scale, seed)
+    mixing = Rendering(world, preset.pixels) if rendered else mixed
     seen = mixing(train.latents)
-    mean, spread = seen.mean(0), seen.std() if setting == SCENE else seen.std(0)
+    mean, spread = seen.mean(0), seen.std() if rendered else seen.std(0)
     return lambda latents: np.asarray((mixing(latents) - mean) / spread, dtype=np.float32)
 
 
@@ -372,9 +369,9 @@ def _rotation(dimension: int, rng: np.random.Generator) -> Array:
 
 TITLE = "Inversion: which objectives recover the latents, and up to what"
 PAPER = (
-    "Zimmermann, Sharma, Schneider, Bethge and Brendel, Contrastive learning inverts the data generating process, ICML "
-    "2021; Reizinger et al., Cross-entropy is all you need to invert the data generating process, ICLR 2025; Khemakhem, "
-    "Kingma, Monti and Hyvärinen, Variational autoencoders and nonlinear ICA, AISTATS 2020; Klindt, LeCun and "
-    "Balestriero, When does LeJEPA learn a world model?, 2026"
+    "Zimmermann, Sharma, Schneider, Bethge and Brendel, Contrastive learning inverts the data generating process, "
+    "ICML 2021; Reizinger et al., Cross-entropy is all you need to invert the data generating process, ICLR 2025; "
+    "Khemakhem, Kingma, Monti and Hyvärinen, Variational autoencoders and nonlinear ICA, AISTATS 2020; Klindt, LeCun "
+    "and Balestriero, When does LeJEPA learn a world model?, 2026"
 )
 EXPERIMENT = Experiment("inversion", TITLE, PAPER, SCALES, plan, run_unit, packages=("torch",))

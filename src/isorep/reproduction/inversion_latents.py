@@ -168,6 +168,7 @@ class Mixing:
         self._biases = rng.normal(scale=0.3, size=(layers, dimension))
 
     def __call__(self, latents: Array) -> Array:
+        """What is observed of each row of latents."""
         values = (latents - self._centre) / self._scale
         for place, (weights, bias) in enumerate(zip(self._weights, self._biases, strict=True)):
             if place:
@@ -193,6 +194,7 @@ class Rendering:
         self._bounded = world.name in ("sphere", "box", "clusters")
 
     def __call__(self, latents: Array) -> Array:
+        """What is observed of each row of latents."""
         shares = (latents + 1) / 2 if self._bounded else norm.cdf(latents)
         nothing = np.zeros(len(latents))
         factors = np.column_stack([nothing, 0.5 + shares[:, 0] / 2, nothing, shares[:, 1], shares[:, 2]])

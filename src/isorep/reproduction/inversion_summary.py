@@ -127,8 +127,8 @@ def tables(cells: Sequence[Cell]) -> list[Table]:
         errors[f"{cell.words}, {SHORT[rung]}"] = [Value(best[key]) for key in ("error", "low", "high", "chance")]
     columns = ("untrained, linear", "untrained, perm", "shuffled, linear", "observations, linear", "turned, perm")
     title = (
-        "Controls: R² of untrained networks, of shuffled rows, of the observations themselves, and of the latents after "
-        "random rotations"
+        "Controls: R² of untrained networks, of shuffled rows, of the observations themselves, and of the latents "
+        "after random rotations"
     )
     made.append(table("controls", title, "1 is exact", controls, columns))
     title = (
