@@ -37,9 +37,14 @@ def codes():
 
 def test_infonce_of_equal_codes_is_that_of_chance(codes):
     same = torch.ones(40, 3)
-    for loss in (infonce_loss(), infonce_loss(power=1.0), infonce_loss(power=2.0)):
+    unit = codes / codes.norm(dim=1, keepdim=True)
+    for loss, apart in (
+        (infonce_loss(), 90 * unit),
+        (infonce_loss(power=1.0), codes),
+        (infonce_loss(power=2.0), codes),
+    ):
         assert float(loss(Given(), (same, same))) == pytest.approx(math.log(40), rel=1e-5)
-        assert float(loss(Given(), (9 * codes, 9 * codes))) < 1
+        assert float(loss(Given(), (9 * apart, 9 * apart))) < 1
 
 
 def test_infonce_is_the_cross_entropy_of_its_similarities(codes):

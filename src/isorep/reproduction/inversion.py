@@ -125,7 +125,7 @@ class Preset:
     instances: int = scaled(50, 100, 1000)
     segments: int = scaled(15, 30, 60)
     more: int = 2
-    directions: int = scaled(8, 16, 256)
+    directions: int = scaled(4, 8, 256)
     weight: float = 0.1
     noise: float = 0.1
     pixels: int = scaled(12, 12, 32)
