@@ -117,7 +117,7 @@ class Preset:
     steps: int = scaled(300, 600, 100_000)
     ivae_steps: int = scaled(600, 1500, 200_000)
     batch: int = scaled(128, 256, 4096)
-    learning_rate: float = scaled(1e-2, 3e-3, 1e-4)
+    learning_rate: float = scaled(1e-2, 5e-3, 1e-4)
     hidden: tuple[int, ...] = scaled((32, 32), (64, 64), (512, 512, 512))
     concentration: float = 4.0
     sharpness: float = 10.0
