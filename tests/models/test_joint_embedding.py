@@ -103,6 +103,7 @@ def test_lejepa_weighs_alignment_against_the_gaussian(codes):
     assert float(lejepa_loss(0.3)(Given(), (codes, moved, directions))) == pytest.approx(0.7 * 0.25 + 0.3 * both)
 
 
+@torch.no_grad()
 def test_diet_is_the_cross_entropy_of_instances(codes):
     network = Encoder(3, 2, classes=5, normalise=True).double()
     labels = torch.arange(40) % 5
@@ -124,6 +125,7 @@ def test_ivae_counts_the_divergence_from_the_prior_of_each_value(codes):
         assert network(codes).equal(mean)
 
 
+@torch.no_grad()
 def test_an_autoencoder_is_judged_by_its_reconstruction(codes):
     network = Encoder(3, 2, decoder=True).double()
     found = network.decoder(network.represent(codes))
