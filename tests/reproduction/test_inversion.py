@@ -68,7 +68,7 @@ def test_the_run_writes_claims_tables_and_figures(smoke):
 
 def test_kept_trainings_are_those_with_the_smallest_losses(smoke):
     for outcome in smoke.outcomes.values():
-        assert outcome["kept"] == list(np.argsort(outcome["losses"])[:2])
+        assert outcome["kept"] == list(np.argsort(outcome["losses"])[:3])
 
 
 def world(name, broken="", dimension=3, near=4.0, labels=20):
