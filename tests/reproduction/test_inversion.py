@@ -31,7 +31,7 @@ from isorep.reproduction.page import figure_of  # noqa: E402
 def smoke(tmp_path_factory):
     """All objectives with their assumptions kept."""
     folder = tmp_path_factory.mktemp("inversion") / "run"
-    return reproduce("inversion", scale="smoke", out=folder, settings={"broken": ()})
+    return reproduce("inversion", scale="smoke", out=folder)
 
 
 @pytest.mark.parametrize("name", [name for name, each in OBJECTIVES.items() if each.group])

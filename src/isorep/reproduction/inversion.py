@@ -106,7 +106,7 @@ class Preset:
     """
 
     objectives: tuple[str, ...] = tuple(OBJECTIVES)
-    broken: tuple[str, ...] = scaled(("dependence",), BROKEN, BROKEN)
+    broken: tuple[str, ...] = scaled((), BROKEN, BROKEN)
     scene: tuple[str, ...] = scaled((), ("l1", "lejepa", "autoencoder"), tuple(OBJECTIVES))
     dimension: int = scaled(2, 3, 10)
     layers: int = scaled(2, 2, 3)
@@ -201,8 +201,8 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
     )
     losses = [each.history.training[-1] if each.ended != "diverged" else float("inf") for each in trained]
     chosen = np.argsort(losses, kind="stable")[: preset.kept]
-    codes = [_Codes(trained[place].module, given) for place in chosen]
-    before = [_Codes(seeded(build, seeds[place]), given) for place in chosen]
+    codes = [_Codes(trained[place].module, given, at) for at, place in enumerate(chosen)]
+    before = [_Codes(seeded(build, seeds[place]), given, at) for at, place in enumerate(chosen)]
     return {
         **unit.arguments,
         "promised": promised(name, setting),
@@ -217,12 +217,12 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """What one unit trains on and is measured with; ``fitting`` are other rows, for ICA."""
+    """What one unit trains on and is measured with; ``fitting`` are other rows, for the ICA of each training."""
 
     data: tuple[Array, ...]
     truth: Array
     test: Array
-    fitting: Array
+    fitting: tuple[Array, ...]
     outputs: int
     labels: int
 
@@ -236,13 +236,15 @@ def material(name: str, setting: str, preset: Preset, seed: int) -> Material:
     near = preset.concentration if spherical else preset.sharpness if objective.world == "box" else preset.correlation
     world = World(objective.world, dimension, setting, near, labels, seed)
     rng = np.random.default_rng([seed, 67])
-    train, test, fitting = (world.draw(rows, rng) for rows in (preset.rows, preset.test_rows, preset.test_rows))
+    train, test = (world.draw(rows, rng) for rows in (preset.rows, preset.test_rows))
+    others = [world.draw(preset.test_rows, rng).latents for _ in range(preset.kept)]
     observe = _observed(train, setting, preset, world, seed)
     data = [observe(train.latents)]
     data += [observe(train.partners)] if train.partners is not None else []
     data += [train.labels] if train.labels is not None else []
     outputs = dimension + (preset.more if setting == "dimension" else 0)
-    return Material(tuple(data), test.latents, observe(test.latents), observe(fitting.latents), outputs, labels)
+    fitting = tuple(map(observe, others))
+    return Material(tuple(data), test.latents, observe(test.latents), fitting, outputs, labels)
 
 
 def _observed(train: Drawn, setting: str, preset: Preset, world: World, seed: int) -> Callable[[Array], Array]:
@@ -270,7 +272,7 @@ def learner(name: str, given: Material, preset: Preset) -> tuple[Callable[[int],
             objectives.ivae_loss,
             lambda batch, generator: (*batch, torch.randn(len(batch[0]), outputs, generator=generator)),
         )
-    losses = {
+    losses: dict[str, Callable[[], Any]] = {
         "cosine": lambda: objectives.infonce_loss(temperature=1 / preset.concentration),
         "l1": lambda: objectives.infonce_loss(power=1.0),
         "diet": lambda: objectives.diet_loss(1 / preset.concentration),
@@ -292,13 +294,17 @@ def learner(name: str, given: Material, preset: Preset) -> tuple[Callable[[int],
 
 
 class _Codes:
-    """Codes of the test rows, and their independent components by an ICA of other rows."""
+    """Codes of the test rows, and their independent components by an ICA of other rows, at its own place.
 
-    def __init__(self, module: Any, given: Material) -> None:
+    ICAs of two trainings on the same rows would agree by the sampling noise that they share.
+    """
+
+    def __init__(self, module: Any, given: Material, place: int) -> None:
         import torch
 
+        rows = (given.test, given.fitting[place])
         with torch.no_grad():
-            test, other = (module.represent(torch.from_numpy(x)).double().numpy() for x in (given.test, given.fitting))
+            test, other = (module.represent(torch.from_numpy(x)).double().numpy() for x in rows)
         self.values: Array = test
         with warnings.catch_warnings():  # on components that are Gaussian: what is left is measured
             warnings.simplefilter("ignore")

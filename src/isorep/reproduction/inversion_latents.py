@@ -62,7 +62,8 @@ class World:
         self._factor = np.linalg.cholesky(_correlation(dimension, CORRELATION * (broken == "dependence")))
         self._centres = self._on_sphere(labels, rng) if name == "clusters" else np.zeros((0, dimension))
         self._means = rng.uniform(-1.0, 1.0, (labels, dimension))
-        widths = np.exp(rng.uniform(*np.log(_SEGMENT_WIDTHS), (labels, dimension)))
+        low, high = _SEGMENT_WIDTHS
+        widths = np.exp(rng.uniform(np.log(low), np.log(high), (labels, dimension)))
         self._spreads = np.full_like(widths, 0.5) if uneven else widths
 
     def draw(self, rows: int, rng: np.random.Generator) -> Drawn:
