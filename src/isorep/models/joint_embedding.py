@@ -18,6 +18,7 @@ from .evaluation import nn, torch
 
 Loss = Callable[[Any, Any], Any]
 HIDDEN = (64, 64)
+_START = 0.1  # from large vectors each class keeps a direction of its own, and training ends in a poor optimum
 _SMALLEST = 1e-4  # added to variances, as published for VICReg
 _FREQUENCIES, _LARGEST = 9, 5.0  # of characteristic functions, as published for SIGReg
 
@@ -60,7 +61,7 @@ class Encoder(nn.Module):
         check_counts(inputs=(inputs, 1), outputs=(outputs, 1), classes=(classes, 0))
         self.normalise = normalise
         self.layers = _layers((inputs, *hidden, outputs))
-        self.vectors = nn.Parameter(torch.randn(classes, outputs) / math.sqrt(outputs)) if classes else None
+        self.vectors = nn.Parameter(_START * torch.randn(classes, outputs)) if classes else None
         self.decoder = _layers((outputs, *reversed(hidden), inputs)) if decoder else None
 
     def represent(self, inputs: Any) -> Any:

@@ -275,7 +275,7 @@ def learner(name: str, given: Material, preset: Preset) -> tuple[Callable[[int],
     losses: dict[str, Callable[[], Any]] = {
         "cosine": lambda: objectives.infonce_loss(temperature=1 / preset.concentration),
         "l1": lambda: objectives.infonce_loss(power=1.0),
-        "diet": lambda: objectives.diet_loss(1 / preset.concentration),
+        "diet": objectives.diet_loss,
         "vicreg": objectives.vicreg_loss,
         "lejepa": lambda: objectives.lejepa_loss(preset.weight),
         "autoencoder": lambda: objectives.autoencoder_loss,
