@@ -267,6 +267,12 @@ def test_the_figure_names_rungs_and_promises():
     assert ">✗<" in drawn
 
 
+def test_a_rotation_that_is_near_a_permutation_is_a_rotation():
+    near = summary(lejepa_kept=(0.92, 0.98, 0.98)).charts[0]
+    assert near.words == (("rigid\n✓",),)
+    assert summary(lejepa_kept=(0.96, 0.98, 0.98)).charts[0].words == (("perm\n✓",),)
+
+
 def test_nothing_measured_makes_no_claim():
     found = EXPERIMENT.summarise(SCALES["smoke"], {})
     assert (found.claims, found.tables, found.charts) == ((), (), ())
