@@ -30,8 +30,8 @@ def command(
         str,
         Argument(
             metavar="NAME",
-            help="The experiment: classes, contrastive, deconfounding, disentanglement, layers, pretrained, "
-            "released, slots, warmup or words.",
+            help="The experiment: classes, contrastive, deconfounding, disentanglement, inversion, layers, "
+            "pretrained, released, slots, warmup or words.",
         ),
     ],
     scale: Annotated[

@@ -17,6 +17,17 @@ if TYPE_CHECKING:
     from .corpus import BytePairs
     from .disentangling import QLAE, VQVAE, BetaTCVAE, BetaVAE, benchmark_recipe
     from .gpt import GPT, MaskedAutoencoder, next_token_loss
+    from .joint_embedding import (
+        Encoder,
+        IdentifiableVAE,
+        autoencoder_loss,
+        diet_loss,
+        infonce_loss,
+        ivae_loss,
+        lejepa_loss,
+        sigreg,
+        vicreg_loss,
+    )
     from .language import LogBilinear, noise_contrastive_loss, noise_words, softmax_loss
     from .loop import History
     from .orthogonal import OrthogonalAdam, OrthogonalAutoencoder, reconstruction_loss
@@ -27,7 +38,7 @@ if TYPE_CHECKING:
     from .training import Trained, train, train_many
 
 _HOMES = (
-    "..extraction .autoencoders .classifiers .corpus .disentangling .gpt .language .loop "
+    "..extraction .autoencoders .classifiers .corpus .disentangling .gpt .joint_embedding .language .loop "
     ".orthogonal .recipe .slots .sparse_autoencoders .spliceai .training"
 )
 
@@ -38,6 +49,8 @@ __all__ += ["ContrastivePair", "EmbeddingClassifier", "ResidualClassifier", "con
 __all__ += ["BytePairs"]
 __all__ += ["QLAE", "VQVAE", "BetaTCVAE", "BetaVAE", "benchmark_recipe"]
 __all__ += ["GPT", "MaskedAutoencoder", "next_token_loss"]
+__all__ += ["Encoder", "IdentifiableVAE", "autoencoder_loss", "diet_loss", "infonce_loss", "ivae_loss"]
+__all__ += ["lejepa_loss", "sigreg", "vicreg_loss"]
 __all__ += ["LogBilinear", "noise_contrastive_loss", "noise_words", "softmax_loss"]
 __all__ += ["History"]
 __all__ += ["OrthogonalAdam", "OrthogonalAutoencoder", "reconstruction_loss"]

@@ -115,9 +115,10 @@ class Line:
 class Chart:
     """A figure as plain numbers: ``marks`` are rows of values, ``lines`` are series over a common x.
 
-    Or ``cells`` are a matrix from 0 to 1 whose ``sides`` name its rows and columns, or ``picture`` is a PNG image in
-    base64 of so many ``pixels``; one of the four. ``bound`` and ``whisker`` describe the ticks and the intervals of
-    marks are. ``square`` gives both axes of lines one scale, and ``notes`` are words at places of lines, by x and y.
+    Or ``cells`` are a matrix from 0 to 1 whose ``sides`` name its rows and columns, with ``words`` in them, or
+    ``picture`` is a PNG image in base64 of so many ``pixels``; one of the four. ``bound`` and ``whisker`` describe the
+    ticks and the intervals of marks. ``square`` gives both axes of lines one scale, and ``notes`` are words at places
+    of lines, by x and y.
     """
 
     name: str
@@ -131,6 +132,7 @@ class Chart:
     whisker: str = "standard error"
     cells: tuple[tuple[float | None, ...], ...] = ()
     sides: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    words: tuple[tuple[str, ...], ...] = ()
     picture: str = ""
     pixels: tuple[int, int] = (0, 0)
     square: bool = False
@@ -214,8 +216,8 @@ class Experiment:
 
 
 EXPERIMENTS = (
-    "classes", "contrastive", "deconfounding", "disentanglement", "layers", "pretrained", "released", "slots", "warmup",
-    "words",
+    "classes", "contrastive", "deconfounding", "disentanglement", "inversion", "layers", "pretrained", "released",
+    "slots", "warmup", "words",
 )  # fmt: skip
 """Names of experiments: modules of this room, each with its ``EXPERIMENT``."""
 

@@ -73,7 +73,8 @@ def figure_of(chart: Chart) -> Figure:
     if chart.picture:
         return Figure(name, chart.title, chart.caption, "", Picture(chart.picture, chart.title))
     if chart.cells:
-        grid = Heatmap(chart.cells, *chart.sides, chart.axes, left=110.0, signed=False)
+        left = 180.0 if chart.words else 110.0
+        grid = Heatmap(chart.cells, *chart.sides, chart.axes, left=left, signed=False, words=chart.words)
         return Figure(name, chart.title, chart.caption, "", grid)
     if chart.lines:
         lines = tuple(

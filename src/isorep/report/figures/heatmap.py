@@ -24,7 +24,7 @@ DARK_INK = 7
 """The shade on which black ink has the most contrast in both themes; on darker ones it is light in the light theme."""
 SHADES = 10
 """Shades of each sign; the style sheet mixes them (``n1`` to ``n10`` and ``p1`` to ``p10``)."""
-LARGEST_CELL = 38.0
+LARGEST_CELL, LARGEST_WRITTEN = 38.0, 72.0
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Heatmap:
 
     Where no cell can be negative (not ``signed``), the scale is sequential and begins at 0. ``left`` is the room for
     row names, at most a quarter of the width; ``marked`` cells (row, column) have a dot; ``labels`` say what each cell
-    is where its value does not.
+    is where its value does not. ``words`` are written into the cells, which are larger then.
     """
 
     values: tuple[tuple[float | None, ...], ...]
@@ -45,22 +45,27 @@ class Heatmap:
     widest: float = 720.0
     marked: tuple[tuple[int, int], ...] = ()
     labels: tuple[tuple[str, ...], ...] = ()
+    words: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         shape = [len(self.columns)] * len(self.rows)
-        if [len(row) for row in self.values] != shape or (self.labels and [len(row) for row in self.labels] != shape):
-            raise ValueError("values and labels are matrices of the named rows and columns")
+        given = (self.values, *((self.labels,) if self.labels else ()), *((self.words,) if self.words else ()))
+        if any([len(row) for row in each] != shape for each in given):
+            raise ValueError("values, labels and words are matrices of the named rows and columns")
 
     def draw(self, width: float) -> Drawing:
         """At this width."""
         width = min(width, self.widest)
         left = max(min(self.left, width / 4), 48.0)
-        cell = min((width - left - 8) / max(len(self.columns), 1), LARGEST_CELL)
+        largest = LARGEST_WRITTEN if self.words else LARGEST_CELL
+        cell = min((width - left - 8) / max(len(self.columns), 1), largest)
         grid = _Grid(left, 30.0, cell, len(self.rows), len(self.columns))
         rows = [clipped(name, left - 6) for name in self.rows]
+        shade_of = _signed_shade if self.signed else _share_shade
         drawn = [
             *grid.ground(rows, [clipped(name, 60) for name in self.columns], self.axes),
-            *grid.cells(self.values, _signed_shade if self.signed else _share_shade),
+            *grid.cells(self.values, shade_of),
+            *_written(self.values, self.words, grid, shade_of),
             _legend(left, grid.foot + 52, *((DIVERGING, ("−1", "0", "1")) if self.signed else (RISING, ("0", "1")))),
         ]
         if any(value is None for row in self.values for value in row):
@@ -234,10 +239,31 @@ def _printed(values: Sequence[Sequence[float | None]], grid: _Grid) -> Iterator[
         for j, value in enumerate(row):
             if value is not None:
                 text = f"{value:.2f}" if value < 9.995 else f"{value:.0f}"
-                shade = int(_error_shade(value)[1:])
-                tone = "inside light" if shade > DARK_INK else "inside dark" if shade == DARK_INK else "inside"
-                x, y = grid.middle(i, j)
-                yield tag("text", clipped(text, grid.cell + 8), class_=tone, text_anchor="middle", x=x, y=y + 4)
+                yield _inside(clipped(text, grid.cell + 8), _error_shade(value), grid.middle(i, j))
+
+
+def _written(
+    values: Sequence[Sequence[float | None]],
+    words: Sequence[Sequence[str]],
+    grid: _Grid,
+    shade_of: Callable[[float], str],
+) -> Iterator[Markup]:
+    """Words of the cells that have a value; a word after a line break is written below."""
+    for i, row in enumerate(words):
+        for j, text in enumerate(row):
+            value, (x, y) = values[i][j], grid.middle(i, j)
+            if value is not None:
+                lines = text.split("\n")
+                for place, line in enumerate(lines):
+                    below = 14 * (place - (len(lines) - 1) / 2)
+                    yield _inside(clipped(line, grid.cell + 4), shade_of(value), (x, y + below))
+
+
+def _inside(text: str, shade: str, middle: tuple[float, float]) -> Markup:
+    """Text in a cell, in ink that is read on its shade."""
+    dark = int(shade[1:] or 0) if shade else 0
+    tone = "inside light" if dark > DARK_INK else "inside dark" if dark == DARK_INK else "inside"
+    return tag("text", text, class_=tone, text_anchor="middle", x=middle[0], y=middle[1] + 4)
 
 
 def _branches(tree: Tree, grid: _Grid) -> list[Markup]:
