@@ -16,6 +16,7 @@ from typing import Any
 
 from ..resampling import Interval, Value
 from .experiment import Chart, Claim, Mark, Outcome, Summary, Table
+from .ica_controls import CONTROLS
 from .outcomes import Setting, lines, over_cases, spanned, summary, table, ticks
 from .pretrained import KINDS, PUBLISHED, RUNGS, Preset
 
@@ -168,6 +169,12 @@ def paired(places: Sequence[int], compared: Mapping[str, Any], directions: int) 
     for when in WHEN:
         ways = compared[when]["ways"][:directions] if when in compared else []
         pair[when] = _averaged([_with_shares(way) for way in ways]) if ways else None
+        controls = compared[when].get("controls") if ways else None
+        if controls:
+            shared = sum(controls["gaussian"]) / max(sum(controls["components"]), 1)
+            pair[when]["controls"] = _averaged(controls["ways"]) | {
+                "gaussian": shared, "correlation": controls["correlation"]
+            }  # fmt: skip
     return pair
 
 
@@ -216,6 +223,7 @@ def tables_of(subjects: list[Setting], every: list[Case], trainings: list[Outcom
             {f"{each.rule.short}: {each.title}": each.cells for each in every},
             ("published", "in sample", "held out", "low", "high", "untrained"),
         ),
+        _controls(subjects),
         table(
             "untrained",
             "The same networks before training, held out, ± s.e. over pairs",
@@ -245,6 +253,25 @@ def _table_1(subjects: list[Setting]) -> Table:
     rows = {each.title: [each.mean(path) for path in paths] for each in subjects}
     beside = {each.title: PUBLISHED[each.published][1] for each in subjects if each.published}
     return table("table-1", title, EFFICIENCY, rows, COLUMNS, beside, "Table 1, in-sample")
+
+
+def _controls(subjects: list[Setting]) -> Table:
+    """ICA with scales like those of the other maps, and against rotations that ignore independence."""
+    facts = {"gaussian": "Gaussian components", "correlation": "median correlation of matched components"}
+    rows = {}
+    for when, each in product(WHEN, subjects):
+        if any(pair[when] and "controls" in pair[when] for pair in each.pairs):
+            paths = [f"rungs.{rung}.held_out" for rung in ("signed_permutation", "rigid")]
+            paths += [f"controls.{key}" for key in (*CONTROLS, *facts)]
+            title = each.title if when == "trained" else f"{each.title}, untrained"
+            rows[title] = [each.mean(f"{when}.{path}") for path in paths]
+    return table(
+        "ica-scales",
+        "ICA with fitted scales, held out, ± s.e. over pairs",
+        "lower errors are closer, in diameters; Gaussian components as a share of all",
+        rows,
+        ("permutation", "rigid", *CONTROLS.values(), *facts.values()),
+    )
 
 
 def charts_of(subjects: list[Setting]) -> list[Chart]:
