@@ -62,7 +62,8 @@ class ICAAlignment(Aligner):
     def reversed(self, moments: Moments) -> ICAAlignment:
         """The map from target to source, with the same matching of components."""
         match = ComponentMatch(self.matched_target_, self.matched_source_, self.signs_, self.correlations_)
-        return ICAAlignment(self.ica, self.shrink)._with_match(moments.swapped(), self.target_ica_, self.source_ica_, match)
+        back = ICAAlignment(self.ica, self.shrink)
+        return back._with_match(moments.swapped(), self.target_ica_, self.source_ica_, match)
 
     def _with_match(self, moments: Moments, source: ICA, target: ICA, match: ComponentMatch) -> Self:
         self.source_ica_, self.target_ica_ = source, target
