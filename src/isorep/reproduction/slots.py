@@ -437,7 +437,7 @@ def _trained(
             seeds=seeds,
             batched=True,
             evaluate=(lambda module, step: followed(module, generator, given)[0]) if every else None,
-            evaluate_every=(lambda step, before=before: (before + step) % every == 0) if every else None,
+            evaluate_every=_every(every, before) if every else None,
             checkpoint=None if run.scratch is None else run.scratch / f"stage-{place}.safetensors",
             progress=run.progress,
         )
@@ -450,6 +450,11 @@ def _trained(
                 trained[seat] = replace(each, module=module.eval())
                 exchanges[each.seed] += count
     return trained, exchanges, traces
+
+
+def _every(steps: int, before: int) -> Callable[[int], bool]:
+    """Whether a step of a stage is due, where so many steps were done before it."""
+    return lambda step: (before + step) % steps == 0
 
 
 def _unit(slots: int, overlap: int, law: str, condition: str, strength: float) -> Unit:
