@@ -282,7 +282,7 @@ def _controls(subjects: list[Setting]) -> tuple[Table, Table]:
             rows,
             ("permutation", "rigid", *CONTROLS.values()),
         ),
-        table("ica-facts", "What ICA found, ± s.e. over pairs", "correlations are medians", facts, tuple(FACTS.values())),
+        table("ica-facts", "What ICA found, ± s.e. over pairs", "correlations are medians", facts, [*FACTS.values()]),
     )
 
 
