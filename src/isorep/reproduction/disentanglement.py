@@ -1,8 +1,8 @@
 """Disentanglement (section 4.3 of the paper): a plain autoencoder plus ICA against specialised models.
 
-Rendered rooms, sprites and squares at laptop scale, and faces where their file is available; the published data sets in full, where the files are available. A
-unit is one training of one model with one setting, or the controls of a replicate. Scores of every way to unmix latents
-are measured, and the decoder's conditioning.
+Rendered rooms, sprites and squares at laptop scale, and faces where their file is available; the published data sets
+in full, where the files are. A unit is one training of one model with one setting, or the controls of a replicate.
+Scores of every way to unmix latents are measured, and the decoder's conditioning.
 """
 
 from __future__ import annotations
