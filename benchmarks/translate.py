@@ -308,9 +308,7 @@ def unpaired_part(old: str | None, new: str | None, seed: int) -> dict[str, Any]
         }
         for method, row in found[name].items():
             show(method, row["seconds"], f"top-1 {row['top1']:.3f}, cosine {row['cosine']:.3f}{row.get('said', '')}")
-    print(
-        "    top-1 of guessing 0.003; cosines are around the means. The published vec2vec has a million rows and GPUs.\n"
-    )
+    print("    top-1 of guessing 0.003; cosines are around the means. The published vec2vec has a million rows.\n")
     return found
 
 
