@@ -195,6 +195,19 @@ def test_weights_of_another_training_are_refused(tmp_path, text):
     assert layers.trained_model("8x1", 1, corpus, run)[1]["steps"] == 1, "a damaged file is made anew"
 
 
+def test_with_a_patience_the_held_out_loss_ends_the_training(tmp_path, text):
+    preset = replace(TINY, text=str(text), steps=30, learning_rate=0.5, warmup=0)
+    corpus = corpus_for(preset, 0)
+    kept = {
+        patience: layers.trained_model("8x1", 0, corpus, Run(replace(preset, patience=patience), None, 0))[1]
+        for patience in (0, 2)
+    }
+    assert (kept[0]["ended"], kept[0]["steps"]) == ("done", 30)
+    assert kept[2]["ended"] == "early"
+    assert kept[2]["steps"] < 30
+    assert kept[2]["held_out_loss"] <= kept[0]["held_out_loss"], "at such a rate the loss rises, and the least is taken"
+
+
 # Model folders ------------------------------------------------------------------------------------------------------
 
 

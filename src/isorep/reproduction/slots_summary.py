@@ -200,7 +200,7 @@ def _beyond(preset: Preset, every: list[Outcome]) -> Table:
 TRACED = {
     "sis": "SIS",
     "high": "found",
-    "sis_half": "SIS at half of the steps",
+    "sis_half": "SIS half-way",
     "sis_moved": "largest change since",
     "error": "error / variance",
     "size": "size of latents",
