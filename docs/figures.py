@@ -81,6 +81,7 @@ EXPERIMENTS = {
     "reproduce-inversion-*": "isorep reproduce inversion --scale laptop",
     "reproduce-layers-*": "isorep reproduce layers --scale laptop",
     "reproduce-pretrained-*": "isorep reproduce pretrained --scale laptop",
+    "reproduce-slots-trace": "isorep reproduce slots --scale paper, with the settings on its page",
     "reproduce-slots-*": "isorep reproduce slots --scale laptop",
     "reproduce-released-*": "isorep reproduce released --scale laptop",
     "reproduce-warmup-*": "isorep reproduce warmup --scale laptop",

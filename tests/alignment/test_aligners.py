@@ -166,6 +166,22 @@ def test_ica_needs_pairs_only_for_a_signed_permutation():
         ICAAlignment().fit_moments(Moments.from_rows(x, y))
 
 
+def test_a_shrunk_component_has_its_least_squares_scale(rng):
+    shared = sources(5000, 3)
+    noise = np.array([0.0, 1.0, 2.0]) * sources(5000, 3)[rng.permutation(5000)]
+    x, y = shared @ mixing(3, 0), (shared + noise) @ mixing(3, 3)
+    plain, shrunk = (ICAAlignment(shrink=shrink).fit(x, y) for shrink in (False, True))
+    there, here = shrunk.target_ica_.transform(y), shrunk.source_ica_.transform(x)
+    mapped = shrunk.target_ica_.transform(shrunk.transform(x))
+    for a, b in zip(shrunk.matched_source_, shrunk.matched_target_, strict=True):
+        slope = (here[:, a] @ there[:, b]) / (here[:, a] @ here[:, a])
+        np.testing.assert_allclose(mapped[:, b], slope * here[:, a], atol=1e-6)
+    lost = [np.square(y - each.transform(x)).sum() for each in (plain, shrunk)]
+    assert lost[1] < 0.9 * lost[0]
+    back = [each.reversed(Moments.from_rows(x, y)) for each in (plain, shrunk)]
+    assert np.square(x - back[1].transform(y)).sum() < np.square(x - back[0].transform(y)).sum()
+
+
 @pytest.mark.parametrize("widths", [(6, 4), (4, 6)])
 def test_ica_matches_what_two_widths_have_in_common(widths):
     shared = sources(6000, 6)

@@ -211,6 +211,23 @@ def test_the_jpegs_of_cifar10_say_that_they_are_lossy():
     assert found.images([0, 9_999]).shape == (2, 32, 32, 3)
 
 
+def test_faces_have_continuous_factors_and_wrong_files_are_refused(tmp_path):
+    images, factors = published.pixels(12, 32, 32), np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
+    np.savez(tmp_path / "faces.npz", images=images, factors=factors)
+    found = load("faces", tmp_path)
+    assert (found.factor_names, found.factor_sizes) == (("light", "pan", "tilt"), (0, 0, 0))
+    np.testing.assert_array_equal(found.images([3, 1])[..., 0], images[[3, 1]])
+    np.testing.assert_allclose(found.factors, factors)
+    for changed, said in (
+        ({"images": images[:, :16]}, r"\(n, 32, 32\) uint8 is needed"),
+        ({"factors": factors[:5]}, r"where \(12, 3\) floats"),
+        ({"factors": factors * np.nan}, "not finite"),
+    ):
+        np.savez(tmp_path / "faces.npz", **{"images": images, "factors": factors} | changed)
+        with pytest.raises(isorep.InputError, match=said):
+            load("faces", tmp_path)
+
+
 def test_samples_subsets_and_splits_belong_together(tmp_path):
     images, _ = published.write_shapes3d(tmp_path)
     found = load("shapes3d", tmp_path)

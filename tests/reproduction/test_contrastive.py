@@ -81,7 +81,7 @@ def test_a_smoke_run_goes_from_the_command_to_tables_figures_and_page(smoke):
             assert f"{name}-figure" in html
             assert "whisker" in (folder / "run" / "figures" / f"{name}.svg").read_text(), "means have error bars"
     assert not (folder / "run" / "state").exists()
-    assert {len(table["rows"]) for table in found["tables"]} == {18, 6, 4, 12}
+    assert {len(table["rows"]) for table in found["tables"]} == {24, 6, 4, 12}
 
 
 def test_the_outcomes_of_a_smoke_run_are_consistent(smoke):
@@ -91,6 +91,8 @@ def test_the_outcomes_of_a_smoke_run_are_consistent(smoke):
         if key == "projections":
             continue
         assert [each["step"] for each in outcome["steps"]] == ([0, 10, 40] if "base" in key else [0, 40])
+        assert outcome["stopped"]["step"] in ([10, 40] if outcome["sweep"] != "width" else [40])
+        assert outcome["stopped"]["loss"] <= outcome["steps"][-1]["loss"], "the least of those that were measured"
         assert outcome["steps"][0]["loss"] == pytest.approx(math.log(128), abs=0.1), "untrained is at chance"
         for each in outcome["steps"]:
             for side in ("f", "g"):
@@ -228,8 +230,9 @@ def step(number, cca, r2=0.9, pixels=0.3):
 
 
 def outcomes(
-    small=0.4, narrow=0.5, start=0.3, narrow_start=0.3, end=0.6, pixels=0.3, projected=0.25, pairs=3, jitter=0.002
-):
+    small=0.4, narrow=0.5, start=0.3, narrow_start=0.3, end=0.6, pixels=0.3, projected=0.25, pairs=3, jitter=0.002,
+    stopped=0.5,
+):  # fmt: skip
     """Pairs of the base setting, of few images and of a narrow network, and random projections."""
     found = {"projections": {"sweep": "projections", "pairs": [step(0, projected)] * pairs}}
     for pair in range(pairs):
@@ -241,7 +244,8 @@ def outcomes(
         }
         for sweep, (first, last, more) in settings.items():
             steps = [step(0, first), step(800, last, pixels=pixels)]
-            found[f"{sweep}-{pair}"] = common | more | {"sweep": sweep, "steps": steps}
+            early = step(100, stopped if sweep == "images" else end)
+            found[f"{sweep}-{pair}"] = common | more | {"sweep": sweep, "steps": steps, "stopped": early}
     return found
 
 
@@ -276,6 +280,15 @@ def test_trends_are_set_beside_the_published_ones():
         data = rows["mean CCA of f with data"]
         assert (data.values[0], data.published[0]) == (grows, 1)
         assert data.values[3] == pytest.approx(0.6 - small + 0.004)
+
+
+def test_the_least_held_out_loss_has_a_trend_of_its_own_and_is_no_claim():
+    found = summary(small=0.8, stopped=0.5)
+    rows = {row.name: row for row in found.tables[0].rows}
+    assert rows["mean CCA of f with data"].values[0] == -1
+    assert rows["mean CCA of f with data, stopped"].values[1:4] == pytest.approx((0.5, 0.6, 0.1))
+    assert rows["mean CCA of f with data, stopped"].published == ()
+    assert summary(small=0.8, stopped=0.9).claims == found.claims
 
 
 def test_one_pair_decides_nothing():

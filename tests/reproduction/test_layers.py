@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 from isorep import InputError  # noqa: E402
 from isorep.datasets import Document  # noqa: E402
-from isorep.models import GPT, BytePairs, states  # noqa: E402
+from isorep.models import GPT, BytePairs, next_token_loss, states  # noqa: E402
 from isorep.models.corpus import parsed, split, windows_of  # noqa: E402
 from isorep.models.gpt import state_jacobians  # noqa: E402
 from isorep.reproduction import Run, experiment_named, layers, reproduce, runner  # noqa: E402
@@ -193,6 +193,18 @@ def test_weights_of_another_training_are_refused(tmp_path, text):
         layers.trained_model("8x1", 1, corpus, run)
     (tmp_path / "models" / "8x1-1.safetensors").write_bytes(b"half a file")
     assert layers.trained_model("8x1", 1, corpus, run)[1]["steps"] == 1, "a damaged file is made anew"
+
+
+def test_with_a_patience_the_held_out_loss_ends_the_training(tmp_path, text):
+    preset = replace(TINY, text=str(text), steps=30, learning_rate=0.5, warmup=0)
+    corpus = corpus_for(preset, 0)
+    assert layers.trained_model("8x1", 0, corpus, Run(preset, None, 0))[1]["ended"] == "done"
+    module, facts = layers.trained_model("8x1", 0, corpus, Run(replace(preset, patience=2), None, 0))
+    assert facts["ended"] == "early"
+    assert facts["steps"] < 30
+    with torch.no_grad():
+        loss = float(next_token_loss(module, torch.from_numpy(corpus.held_out)))
+    assert loss == pytest.approx(facts["held_out_loss"], rel=1e-3), "the weights are those of the least loss"
 
 
 # Model folders ------------------------------------------------------------------------------------------------------

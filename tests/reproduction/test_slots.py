@@ -80,6 +80,8 @@ def test_a_smoke_run_goes_from_the_command_to_tables_figures_and_page(smoke):
     for name in ("sis-2", "laws-2-0", "beyond-2-8"):
         assert (folder / "run" / "figures" / f"{name}.svg").exists()
         assert f"{name}-figure" in html
+    assert (folder / "run" / "figures" / "trace-2-1.svg").exists()
+    assert "SIS during training" in told
     assert "whisker" in (folder / "run" / "figures" / "sis-2.svg").read_text(), "means have error bars"
     assert not (folder / "run" / "state").exists()
     assert len(found["claims"]) == 6
@@ -112,6 +114,22 @@ def test_the_same_seed_gives_the_same_numbers_and_another_others(monkeypatch, tm
     )
     assert first == again
     assert first != other
+
+
+def test_sis_is_followed_through_all_stages_and_ends_where_it_is_reported(monkeypatch, tmp_path):
+    found = tiny(monkeypatch, tmp_path, preset=replace(TINY, traced=3))
+    for key, outcome in found.outcomes.items():
+        for run in outcome["runs"]:
+            assert [each["step"] for each in run["trace"]] == [2, 4, 6], key
+            assert run["trace"][-1]["sis"] == pytest.approx(run["sis"])
+    rows = {row.name: row.values for table in found.summary.tables if table.name == "traces" for row in table.rows}
+    contrast = found.outcomes["normal-slots-2-overlap-0-contrast-1"]["runs"]
+    values = rows["2 slots, 0%, normal latents: contrast, λ = 1"]
+    assert values[0] == pytest.approx(np.mean([run["sis"] for run in contrast]))
+    assert values[2] == pytest.approx(np.mean([run["trace"][1]["sis"] for run in contrast]))
+    assert values[3] == pytest.approx(max(abs(run["sis"] - run["trace"][1]["sis"]) for run in contrast))
+    untraced = tiny(monkeypatch, tmp_path, "untraced", preset=replace(TINY, traced=0))
+    assert not any(table.name == "traces" for table in untraced.summary.tables)
 
 
 def test_a_unit_that_is_stopped_in_its_second_stage_goes_on_from_there(monkeypatch, tmp_path):

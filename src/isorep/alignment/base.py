@@ -260,9 +260,19 @@ def match_components(moments: Moments, source: Array, target: Array) -> Componen
     return ComponentMatch(here, there, signs, np.abs(correlations[here, there]))
 
 
-def component_map(moments: Moments, unmixing: Array, mixing: Array, match: ComponentMatch) -> AffineMap:
-    """The map that unmixes by the source's ICA, matches components, and mixes by the target's."""
-    unmixed = unmixing[match.source].T * match.signs
+def component_map(
+    moments: Moments, unmixing: Array, mixing: Array, match: ComponentMatch, *, shrink: bool = False
+) -> AffineMap:
+    r"""The map that unmixes by the source's ICA, matches components, and mixes by the target's.
+
+    With ``shrink`` every component has its least-squares scale :math:`|c_j|/v_j`: the matched covariance over the
+    variance of the source's component, both of these rows.
+    """
+    chosen = unmixing[match.source]
+    unmixed = chosen.T * match.signs
+    if shrink:
+        variances = np.einsum("ij,ij->i", chosen @ moments.xx, chosen) / max(moments.n, 1)
+        unmixed *= np.divide(match.correlations, variances, out=np.zeros(len(variances)), where=variances > 0)
     return AffineMap(unmixed @ mixing.T[match.target], moments.source_mean, moments.target_mean)
 
 

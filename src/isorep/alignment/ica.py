@@ -26,6 +26,9 @@ class ICAAlignment(Aligner):
     ----------
     ica : ICA, optional
         Settings of the two fits; cloned, not changed. Default: ``ICA()``.
+    shrink : bool
+        Whether each matched component has its least-squares scale, as the rigid map has one. Default: unit variance is
+        mapped onto unit variance, as published.
 
     Attributes
     ----------
@@ -45,8 +48,9 @@ class ICAAlignment(Aligner):
     True
     """
 
-    def __init__(self, ica: ICA | None = None) -> None:
+    def __init__(self, ica: ICA | None = None, shrink: bool = False) -> None:
         self.ica = ica
+        self.shrink = shrink
 
     def fit_moments(self, moments: Moments, source_ica: ICA | None = None, target_ica: ICA | None = None) -> Self:
         """Match the components of two fitted ICAs, given the moments of the paired rows."""
@@ -58,13 +62,14 @@ class ICAAlignment(Aligner):
     def reversed(self, moments: Moments) -> ICAAlignment:
         """The map from target to source, with the same matching of components."""
         match = ComponentMatch(self.matched_target_, self.matched_source_, self.signs_, self.correlations_)
-        return ICAAlignment(self.ica)._with_match(moments.swapped(), self.target_ica_, self.source_ica_, match)
+        back = ICAAlignment(self.ica, self.shrink)
+        return back._with_match(moments.swapped(), self.target_ica_, self.source_ica_, match)
 
     def _with_match(self, moments: Moments, source: ICA, target: ICA, match: ComponentMatch) -> Self:
         self.source_ica_, self.target_ica_ = source, target
         self.matched_source_, self.matched_target_ = match.source, match.target
         self.signs_, self.correlations_ = match.signs, match.correlations
-        self.map_ = component_map(moments, source.components_, target.mixing_, match)
+        self.map_ = component_map(moments, source.components_, target.mixing_, match, shrink=self.shrink)
         return self
 
     def _fit_rows(self, x: Array, y: Array) -> Self:

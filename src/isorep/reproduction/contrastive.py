@@ -47,7 +47,8 @@ class Preset:
     steps : int
         Steps of every training, for any width and number of images.
     checkpoints : tuple of int
-        Steps at which the models of the base setting are compared, besides 0 and the last.
+        Steps at which the models of the base setting are compared, besides 0 and the last. With fewer images models are
+        also compared at the one of them with the least held-out loss.
     width, widths : int, tuple of int
         Hidden units of the base setting, and of the sweep; the base is always in it.
     sizes : tuple of int
@@ -128,10 +129,19 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
     pair = wanted["pair"]
     rows = _rows(given, wanted["images"], run.seed, pair)
     base = wanted["sweep"] == "base"
-    between = [step for step in preset.checkpoints if base and step < preset.steps]
+    # How long a training may last before it overfits depends on the images, not on the width.
+    between = [step for step in preset.checkpoints if wanted["sweep"] != "width" and step < preset.steps]
     steps = sorted({0, *between, preset.steps})
     seeds = seeds_from(run.seed, 31, pair, count=2)
     models = [_Model(seed, wanted["width"], given, rows, steps, run, place) for place, seed in enumerate(seeds)]
+    losses = {step: float(np.mean([model.losses[step] for model in models])) for step in steps}
+
+    def at(step: int) -> dict[str, Any]:
+        sides = {name: _compared(side, step, models, given, run, base) for side, name in enumerate(SIDES)}
+        return {"step": step, "loss": losses[step]} | sides
+
+    reported = {step: at(step) for step in (steps if base else (0, preset.steps))}
+    least = min(steps[1:], key=lambda step: losses[step])
     return {
         **wanted,
         "images": len(rows),
@@ -139,11 +149,8 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
         "note": given.note,
         "seeds": seeds,
         "training": [model.training for model in models],
-        "steps": [
-            {"step": step, "loss": float(np.mean([model.losses[step] for model in models]))}
-            | {name: _compared(side, step, models, given, run, base) for side, name in enumerate(SIDES)}
-            for step in steps
-        ],
+        "steps": list(reported.values()),
+        "stopped": reported.get(least) or at(least),
     }
 
 

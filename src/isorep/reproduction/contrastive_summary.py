@@ -21,6 +21,9 @@ SWEEPS = {
     "width": ("width", "hidden units", "3d"),
 }
 """Name of a sweep -> what alignment grows with, its axis, and the published figure."""
+STOPPED = {"stopped": ("data, stopped", "training images, each stopped at its least held-out loss", "3c")}
+"""The same sweep over data, before networks overfit: reported, and no claim, because the paper does not state it."""
+SHOWN = SWEEPS | STOPPED
 MEASURES = {"cca": "mean CCA", "svcca": "SVCCA", "r2.linear": "held-out R²"}
 RUNGS = {"linear": "linear", "rigid": "rigid", "signed_permutation": "signed permutation"}
 LADDER = {"signed_permutation": "signed permutation", "rigid": "rigid motion", "linear": "linear map"}
@@ -80,6 +83,12 @@ def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
                     Place(value, form.format(value), [each["steps"][at] for each in chosen if each[name] == value])
                     for value in values
                 ]
+    if "images" in ends:
+        swept = [each for each in trained if each["sweep"] != "width"]
+        ends["stopped"] = [
+            Place(place.value, place.words, [each["stopped"] for each in swept if each["images"] == place.value])
+            for place in ends["images"]
+        ]
     pairs = [pair for each in outcomes.values() if each["sweep"] == "projections" for pair in each["pairs"]]
     parts = (ends, untrained, Place(0, "two random projections of the pixels", pairs))
     return summary(claims(*parts), tables(*parts, preset.outputs), charts(*parts))
@@ -104,7 +113,7 @@ def claims(ends: Sweeps, untrained: Sweeps, projections: Place) -> tuple[Claim, 
             "curves without numbers, Figures 3b to 3d",
             conjunction("", list(trends.values())).holds,
         ),
-        *(trends[name] for name in ends),
+        *(trends[name] for name in ends if name in trends),
     ]
     if "width" in ends:
         first, last = (
@@ -130,11 +139,11 @@ def tables(ends: Sweeps, untrained: Sweeps, projections: Place, outputs: int) ->
     for measure, name, side in product(MEASURES, ends, SIDES):
         each = _trend(ends[name], side, measure)
         if each is not None:
-            row = f"{MEASURES[measure]} of {side} with {SWEEPS[name][0]}"
+            row = f"{MEASURES[measure]} of {side} with {SHOWN[name][0]}"
             grows = {True: 1.0, False: -1.0, None: 0.0}[each.grows]
             rank = None if each.correlation is None else each.correlation.mean
             rows[row] = map(Value, (grows, each.first, each.last, *spanned(each.difference), rank))
-            published[row] = (1.0, *(None,) * 6) if measure == "cca" else ()
+            published[row] = (1.0, *(None,) * 6) if measure == "cca" and name in SWEEPS else ()
     made = [
         table(
             "claims",
@@ -157,7 +166,7 @@ def tables(ends: Sweeps, untrained: Sweeps, projections: Place, outputs: int) ->
         made.append(
             table(
                 name,
-                f"Alignment against {SWEEPS[name][1]} (Figure {SWEEPS[name][2]}), ± s.e. over pairs",
+                f"Alignment against {SHOWN[name][1]} (Figure {SHOWN[name][2]}), ± s.e. over pairs",
                 "higher is closer; R² is held out; CCA with the principal components of the pixels is a control",
                 swept,
                 (*COLUMNS.values(), *(("CCA untrained",) if before else ())),
@@ -201,7 +210,7 @@ def charts(ends: Sweeps, untrained: Sweeps, projections: Place) -> list[Chart]:
     """Two figures for each sweep, and the controls."""
     drawn = []
     for name, places in ends.items():
-        _, axis, figure = SWEEPS[name]
+        _, axis, figure = SHOWN[name]
         before, where = untrained.get(name, []), [place.words for place in places]
         alike = {f"{side}, trained": [each.mean(side, "cca") for each in places] for side in SIDES}
         alike |= {f"{side}, untrained": [each.mean(side, "cca") for each in before] for side in SIDES}

@@ -1,8 +1,8 @@
 """Disentanglement (section 4.3 of the paper): a plain autoencoder plus ICA against specialised models.
 
-Rendered rooms, sprites and squares at laptop scale; the published data sets in full, where the files are available. A
-unit is one training of one model with one setting, or the controls of a replicate. Scores of every way to unmix latents
-are measured, and the decoder's conditioning.
+Rendered rooms, sprites and squares at laptop scale, and faces where their file is available; the published data sets
+in full, where the files are. A unit is one training of one model with one setting, or the controls of a replicate.
+Scores of every way to unmix latents are measured, and the decoder's conditioning.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ from .experiment import NELSON, Experiment, Outcome, Plan, Run, Unit, by_scale, 
 DATA = {"shapes3d": "Shapes3D", "mpi3d_real_complex": "MPI3D", "falcor3d": "Falcor3D", "isaac3d": "Isaac3D"}
 """The data sets of the table, by the names of their loaders."""
 
+FACES = "faces"
+_FACES_HELD_OUT = 174  # at most, a quarter of them
+
 MODELS = ("ae", "beta_vae", "beta_tcvae", "bioae", "vqvae", "vqvae_decay", "qlae")
 PUBLISHED_STEPS = 200_000
 ICA_KINDS = ("published", "scaled", "whitened", "pruned")
@@ -52,7 +55,7 @@ class Preset:
     Attributes
     ----------
     scenes : tuple of str
-        ``rooms``, ``sprites`` and ``squares`` are rendered; the others are read from their files.
+        ``rooms``, ``sprites`` and ``squares`` are rendered; the others, such as ``faces``, are read from their files.
     models : tuple of str
         Models of the benchmark, or ``all``.
     weight_decays : tuple of float
@@ -83,7 +86,7 @@ class Preset:
         Device for training.
     """
 
-    scenes: tuple[str, ...] = scaled(("rooms",), RENDERED, (*DATA, "rooms"))
+    scenes: tuple[str, ...] = scaled(("rooms",), (*RENDERED, FACES), (*DATA, "rooms"))
     models: tuple[str, ...] = scaled(("ae", "beta_vae"), ("ae", "beta_vae"), ("all",))
     weight_decays: tuple[float, ...] = scaled((0.1, 0.5), (0.03, 0.1, 0.3, 1.0), (1e-4, 1e-3, 1e-2, 1e-1))
     betas: tuple[float, ...] = scaled((0.3,), (0.1, 0.5), ())
@@ -102,7 +105,7 @@ class Preset:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        check_names("scenes", self.scenes, (*RENDERED, *DATA))
+        check_names("scenes", self.scenes, (*RENDERED, FACES, *DATA))
         check_names("models", self.models, (*MODELS, "all"))
         if "ae" not in self.all_models:
             raise InputError("models must include ae: the others are compared with it")
@@ -176,7 +179,8 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
     """One training, or the controls."""
     wanted, preset = dict(unit.arguments), run.preset
     place = wanted["replicate"] if wanted["scene"] in RENDERED else 0  # files hold the same images every time
-    images = factor_split(wanted["scene"], place, run.seed, preset.images, preset.held_out, preset.size, run.data)
+    held_out = min(preset.held_out, _FACES_HELD_OUT) if wanted["scene"] == FACES else preset.held_out
+    images = factor_split(wanted["scene"], place, run.seed, preset.images, held_out, preset.size, run.data)
     bench = Bench(images, preset, 1000 * run.seed + wanted["replicate"])
     return wanted | (_trained(bench, wanted, run) if "model" in wanted else _controls(bench))
 

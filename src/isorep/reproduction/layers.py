@@ -35,7 +35,8 @@ CONTROL_RUNGS = ("rigid", "linear")
 FOLDERS = "model folders"
 FOLDER = "models"
 _DECISIVE = (
-    "heads", "context", "text", "characters", "vocabulary", "held_out", "steps", "batch", "learning_rate", "warmup"
+    "heads", "context", "text", "characters", "vocabulary", "held_out", "steps", "batch", "learning_rate", "warmup",
+    "patience",
 )  # fmt: skip
 
 
@@ -66,6 +67,9 @@ class Preset:
     steps, batch, learning_rate, warmup
         AdamW with weight decay 0.1, gradients clipped to norm 1, the rate rising for ``warmup`` steps and then falling
         as a cosine.
+    patience : int
+        With a patience training lasts until the held-out loss has not fallen for so many hundredths of ``steps``, at a
+        constant rate, and the weights of the least loss are taken. Default: 0, all steps.
     rows : int
         Tokens that layers are compared on, at most.
     components : tuple of int
@@ -100,6 +104,7 @@ class Preset:
     batch: int = scaled(8, 16, 32)
     learning_rate: float = scaled(1e-2, 2e-3, 1e-3)
     warmup: int = scaled(10, 50, 500)
+    patience: int = 0
     rows: int = scaled(900, 4_000, 20_000)
     components: tuple[int, ...] = scaled((4, 12, 24), (4, 16, 32, 64), COMPONENTS)
     places: tuple[int, ...] = scaled((), (), PLACES)
@@ -339,9 +344,10 @@ def _built(size: str, corpus: Corpus, preset: Preset) -> Any:
 
 
 def _train(size: str, place: int, corpus: Corpus, run: Run) -> tuple[Any, dict[str, Any]]:
-    from ..models import Group, Recipe, Schedule, next_token_loss, train
+    from ..models import EarlyStopping, Group, Recipe, Schedule, next_token_loss, train
 
     preset: Preset = run.preset
+    by_loss = preset.patience > 0
     trained = train(
         lambda _: _built(size, corpus, preset),
         corpus.train,
@@ -350,8 +356,9 @@ def _train(size: str, place: int, corpus: Corpus, run: Run) -> tuple[Any, dict[s
             steps=preset.steps,
             batch=preset.batch,
             groups=Group("adamw", preset.learning_rate, options={"weight_decay": 0.1}, clip_norm=1.0),
-            schedule=Schedule("cosine", warmup=preset.warmup),
-            record_every=max(preset.steps // 5, 1),
+            schedule=Schedule("constant" if by_loss else "cosine", warmup=preset.warmup),
+            stop=EarlyStopping(preset.patience, on="validation", restore=True) if by_loss else None,
+            record_every=max(preset.steps // (100 if by_loss else 5), 1),
         ),
         seed=seed_of(run.seed, place),
         validation=corpus.held_out,
@@ -361,7 +368,8 @@ def _train(size: str, place: int, corpus: Corpus, run: Run) -> tuple[Any, dict[s
     history = trained.history
     return trained.module, {
         "loss": history.training[-1],
-        "held_out_loss": history.validation[-1],
+        "held_out_loss": min(history.validation) if by_loss else history.validation[-1],
+        "ended": trained.ended,
         "steps": history.steps[-1],
         "parameters": sum(each.numel() for each in trained.module.parameters()),
     }

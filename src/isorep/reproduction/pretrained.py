@@ -24,6 +24,7 @@ from ..models.states import batched_outputs
 from ..representation import Array
 from ..settings import check_choice, check_names
 from .experiment import NELSON, Experiment, Outcome, Plan, Run, Unit, by_scale, how_to_find, scaled
+from .ica_controls import ica_controls
 from .outcomes import all_pairs, compared, seeds_from, threads
 
 RUNGS = ("signed_permutation", "rigid", "linear", "ica")
@@ -88,7 +89,7 @@ class Preset:
     n_null, n_boot : int
         Shuffled pairings, and draws for intervals.
     control : bool
-        Whether untrained networks are compared, too.
+        Whether untrained networks are compared, too, and the ICA of networks trained here with other scales.
     threads : int
         Number of torch threads; 0 leaves the setting unchanged.
     """
@@ -186,7 +187,10 @@ def _pair(kind: str, places: list[int], run: Run) -> Outcome:
     for subject in SUBJECTS[kind]:
         for when in ("trained", "untrained") if run.preset.control else ("trained",):
             source, target = (rows[f"{when}/{subject}/{place}"] for place in places)
-            subjects.setdefault(subject, {})[when] = measure(source, target, rows.get("groups"), run.preset, run.seed)
+            measured = measure(source, target, rows.get("groups"), run.preset, run.seed)
+            subjects.setdefault(subject, {})[when] = measured
+            if run.preset.control:
+                measured["controls"] = ica_controls(source, target, rows.get("groups"), run.seed)
     return {"kind": kind, "pair": places, "subjects": subjects}
 
 

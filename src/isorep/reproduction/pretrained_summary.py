@@ -16,6 +16,7 @@ from typing import Any
 
 from ..resampling import Interval, Value
 from .experiment import Chart, Claim, Mark, Outcome, Summary, Table
+from .ica_controls import CONTROLS, LEADING
 from .outcomes import Setting, lines, over_cases, spanned, summary, table, ticks
 from .pretrained import KINDS, PUBLISHED, RUNGS, Preset
 
@@ -168,6 +169,12 @@ def paired(places: Sequence[int], compared: Mapping[str, Any], directions: int) 
     for when in WHEN:
         ways = compared[when]["ways"][:directions] if when in compared else []
         pair[when] = _averaged([_with_shares(way) for way in ways]) if ways else None
+        controls = compared[when].get("controls") if ways else None
+        if controls:
+            facts = {key: controls[key] for key in ("correlation", "leading_correlation")}
+            facts["gaussian"] = sum(controls["gaussian"]) / max(sum(controls["components"]), 1)
+            facts["leading_share"] = sum(controls["leading"]) / max(sum(controls["components"]), 1)
+            pair[when]["controls"] = _averaged(controls["ways"]) | facts
     return pair
 
 
@@ -216,6 +223,7 @@ def tables_of(subjects: list[Setting], every: list[Case], trainings: list[Outcom
             {f"{each.rule.short}: {each.title}": each.cells for each in every},
             ("published", "in sample", "held out", "low", "high", "untrained"),
         ),
+        *_controls(subjects),
         table(
             "untrained",
             "The same networks before training, held out, ± s.e. over pairs",
@@ -245,6 +253,37 @@ def _table_1(subjects: list[Setting]) -> Table:
     rows = {each.title: [each.mean(path) for path in paths] for each in subjects}
     beside = {each.title: PUBLISHED[each.published][1] for each in subjects if each.published}
     return table("table-1", title, EFFICIENCY, rows, COLUMNS, beside, "Table 1, in-sample")
+
+
+FACTS = {
+    "gaussian": "Gaussian components / all",
+    "correlation": "correlation of matched components",
+    "leading_share": "leading directions / all",
+    "leading_correlation": "correlation, leading directions",
+}
+"""What explains the errors of ICA: shares of components, and medians over matched ones."""
+
+
+def _controls(subjects: list[Setting]) -> tuple[Table, Table]:
+    """ICA with scales like those of the other maps and without directions of little variance, and what explains it."""
+    rows: dict[str, list[Value]] = {}
+    facts: dict[str, list[Value]] = {}
+    for when, each in product(WHEN, subjects):
+        if all(pair[when] and "controls" in pair[when] for pair in each.pairs):
+            paths = [f"rungs.{rung}.held_out" for rung in ("signed_permutation", "rigid")]
+            title = each.title if when == "trained" else f"{each.title}, untrained"
+            rows[title] = [each.mean(f"{when}.{path}") for path in (*paths, *(f"controls.{key}" for key in CONTROLS))]
+            facts[title] = [each.mean(f"{when}.controls.{key}") for key in FACTS]
+    return (
+        table(
+            "ica-scales",
+            "ICA with fitted scales and without directions of little variance: held out, ± s.e. over pairs",
+            f"lower is closer, in diameters; leading directions hold {LEADING:.0%} of the variance",
+            rows,
+            ("permutation", "rigid", *CONTROLS.values()),
+        ),
+        table("ica-facts", "What ICA found, ± s.e. over pairs", "correlations are medians", facts, [*FACTS.values()]),
+    )
 
 
 def charts_of(subjects: list[Setting]) -> list[Chart]:

@@ -160,19 +160,27 @@ def measure(trained: Any, generator: SlotGenerator, given: Examples) -> dict[str
     }
     if trained.ended == "diverged":
         return facts
-    latents = encoded(trained.module, given.test_outputs)
-    lost = decoded(trained.module, latents) - given.test_outputs
-    score = slot_identifiability(given.test_latents, latents, slots=list(generator.dimensions))
+    found, score = followed(trained.module, generator, given)
     return facts | {
-        "sis": score.value,
+        **found,
         "on": float(score.on.mean()),
         "off": float(score.off.mean()),
         "r2": score.r2.tolist(),
         "matches": list(score.matches),
-        "error": float((lost**2).mean() / given.test_outputs.var()),
         "own": own_share(trained.module, generator, given),
-        "size": float(np.sqrt((latents**2).mean())),
     }
+
+
+def followed(module: Any, generator: SlotGenerator, given: Examples) -> tuple[dict[str, float], Any]:
+    """SIS, the error relative to the variance and the size of the latents, at any step; and the whole score."""
+    latents = encoded(module, given.test_outputs)
+    lost = decoded(module, latents) - given.test_outputs
+    score = slot_identifiability(given.test_latents, latents, slots=list(generator.dimensions))
+    return {
+        "sis": score.value,
+        "error": float((lost**2).mean() / given.test_outputs.var()),
+        "size": float(np.sqrt((latents**2).mean())),
+    }, score
 
 
 def unmixed(trained: Any, generator: SlotGenerator, given: Examples, seed: int) -> dict[str, float | None]:
@@ -294,6 +302,8 @@ class Preset:
         Examples to train on, and others to score.
     steps, batch, learning_rate, schedule
         Adam; ``step`` divides the rate by ten at half of the steps, as published.
+    traced : int
+        Number of times, evenly spaced, at which SIS is measured during training; 0 for the end alone.
     high : float
         SIS above which slots count as found.
     threads : int
@@ -324,6 +334,7 @@ class Preset:
     batch: int = 64
     learning_rate: float = scaled(3e-3, 3e-3, 1e-3)
     schedule: str = scaled("cosine", "cosine", "step")
+    traced: int = scaled(3, 0, 20)
     high: float = 0.8
     threads: int = scaled(0, 2, 2)
 
@@ -370,8 +381,11 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
     count = preset.restart_seeds if name == "restarts" else preset.seeds
     seeds = seeds_from(run.seed, 23, count=count)
     with threads(preset.threads):
-        trained, exchanges = _trained(name, strength, generator, given, seeds, run)
+        trained, exchanges, traces = _trained(name, strength, generator, given, seeds, run)
     runs = [measure(each, generator, given) | {"exchanges": exchanges[each.seed]} for each in trained]
+    if preset.traced:
+        for record, each in zip(runs, trained, strict=True):
+            record["trace"] = traces[each.seed]
     if name == "plain":
         for record, each in zip(runs, trained, strict=True):
             record |= unmixed(each, generator, given, run.seed)
@@ -389,8 +403,11 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
 
 def _trained(
     name: str, strength: float, generator: Any, given: Examples, seeds: list[int], run: Run
-) -> tuple[list[Any], dict[int, int]]:
-    """One stage after the other, each from the weights where the one before ended; and how often slots exchanged."""
+) -> tuple[list[Any], dict[int, int], dict[int, list[dict[str, float]]]]:
+    """One stage after the other, each from the weights where the one before ended.
+
+    Also, by seed, how often slots exchanged, and what was measured during training.
+    """
     from ..models import Schedule, SlotAutoencoder, regroup_slots, train_many
 
     preset: Preset = run.preset
@@ -398,6 +415,9 @@ def _trained(
     activation = "smooth" if condition.smooth else "leaky_relu"
     trained: list[Any] = []
     exchanges = dict.fromkeys(seeds, 0)
+    traces: dict[int, list[dict[str, float]]] = {seed: [] for seed in seeds}
+    lengths = [max(round(share * preset.steps), 1) for share, _ in condition.stages]
+    every = max(sum(lengths) // preset.traced, 1) if preset.traced else 0
 
     def build(seed: int) -> Any:
         if trained:
@@ -406,9 +426,9 @@ def _trained(
             generator.outputs, generator.dimensions, additive=condition.additive, activation=activation
         )
 
-    for place, (share, factor) in enumerate(condition.stages):
+    for place, (_, factor) in enumerate(condition.stages):
         last = place == len(condition.stages) - 1
-        recipe = adam_recipe(preset, max(round(share * preset.steps), 1))
+        recipe, before = adam_recipe(preset, lengths[place]), sum(lengths[:place])
         trained[:] = train_many(
             build,
             given.outputs,
@@ -416,15 +436,25 @@ def _trained(
             recipe if last else replace(recipe, schedule=Schedule()),
             seeds=seeds,
             batched=True,
+            evaluate=(lambda module, step: followed(module, generator, given)[0]) if every else None,
+            evaluate_every=_every(every, before) if every else None,
             checkpoint=None if run.scratch is None else run.scratch / f"stage-{place}.safetensors",
             progress=run.progress,
         )
+        for each in trained:
+            kept = [(before + step, values) for step, values in each.history.evaluations if step]
+            traces[each.seed] += [{"step": step} | values for step, values in kept]
         for seat, each in enumerate(trained if condition.regroup else ()):
             if each.ended != "diverged":
                 module, count = regroup_slots(each.module, given.outputs)
                 trained[seat] = replace(each, module=module.eval())
                 exchanges[each.seed] += count
-    return trained, exchanges
+    return trained, exchanges, traces
+
+
+def _every(steps: int, before: int) -> Callable[[int], bool]:
+    """Whether a step of a stage is due, where so many steps were done before it."""
+    return lambda step: (before + step) % steps == 0
 
 
 def _unit(slots: int, overlap: int, law: str, condition: str, strength: float) -> Unit:

@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from ..resampling import Value
-from .experiment import Chart, Claim, Outcome, Summary, Table
+from .experiment import Chart, Claim, Line, Outcome, Summary, Table
 from .outcomes import cloud, line, mark, mean_of, over_cases, summary, table
 from .slots import CONDITIONS, LAWS, Preset
 
+HIGH = 0.9
+"""Share of the true latents' SIS from which a training counts as having found the slots, in the table of traces."""
 LEAST = 0.05
 """Smallest difference in SIS that counts, even if its error is smaller."""
 CURVES = {
@@ -36,7 +38,7 @@ AXIS = "slot identifiability score (SIS)"
 def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     """Everything that is printed and drawn."""
     every = list(outcomes.values())
-    tables = (*_by_overlap(every), _truth(every), _laws(preset, every), _beyond(preset, every))
+    tables = (*_by_overlap(every), _truth(every), _laws(preset, every), _beyond(preset, every), _traces(every))
     return summary(claims_of(preset, every), tables, charts(preset, every))
 
 
@@ -195,9 +197,49 @@ def _beyond(preset: Preset, every: list[Outcome]) -> Table:
     )
 
 
+TRACED = {
+    "sis": "SIS",
+    "high": "found",
+    "sis_half": "SIS half-way",
+    "sis_moved": "largest change since",
+    "error": "error / variance",
+    "size": "size of latents",
+}
+
+
+def _traces(every: list[Outcome]) -> Table:
+    """Does SIS still change late in training? By setting, what the second half of the steps adds."""
+    rows = {}
+    for each in every:
+        runs = [run for run in each["runs"] if run["sis"] is not None and len(run.get("trace") or ()) > 1]
+        if not runs:
+            continue
+        half = [run["trace"][(len(run["trace"]) - 1) // 2]["sis"] for run in runs]
+        ends = [run["sis"] for run in runs]
+        facts = {
+            "sis": mean_of(ends),
+            "high": mean_of(float(value >= HIGH * each["ceiling"]) for value in ends),
+            "sis_half": mean_of(half),
+            "sis_moved": Value(max(abs(end - before) for end, before in zip(ends, half, strict=True))),
+            "error": over_seeds(each, "error"),
+            "size": over_seeds(each, "size"),
+        }
+        words = _with_strength(CONDITIONS[each["condition"]].words, each)
+        rows[f"{each['slots']} slots, {_percent(each['share'])}, {LAWS[each['law']]}: {words}"] = list(facts.values())
+    return table(
+        "traces",
+        "SIS during training, ± s.e. over seeds: is it the steps?",
+        f"found: share of trainings with at least {HIGH:.0%} of the SIS of the true latents; change of any training",
+        rows,
+        tuple(TRACED.values()),
+    )
+
+
 def charts(preset: Preset, every: list[Outcome]) -> list[Chart]:
     """All figures that there are settings for."""
     drawn = [_sweep(every, slots) for slots in _slots(every)]
+    first = [each for each in matching(every, law="normal", condition="contrast") if each["truth"]["type_d"]]
+    drawn += [_followed(each) for each in first if any(run.get("trace") for run in each["runs"])]
     laws: dict[tuple[int, int], list[Any]] = {}
     for plain, learnt in _by_law(every):
         law, best, marks = plain["law"], float(plain["ceiling"]), laws.setdefault(_place(plain), [])
@@ -262,6 +304,23 @@ def _sweep(every: list[Outcome], slots: int) -> Chart:
         f"Mean over seeds with its standard error; normal latents. The generator is of Type {'; '.join(said)}. SIS of "
         "the true latents is the attainable maximum.",
         ("outputs shared with the next slot, % of a slot's", AXIS),
+        lines=tuple(lines),
+    )
+
+
+def _followed(setting: Outcome) -> Chart:
+    """SIS of each training against the steps."""
+    lines = []
+    for place, run in enumerate(setting["runs"]):
+        points = [(each["step"] / 1000, each["sis"]) for each in run.get("trace") or ()]
+        labels = [f"training {place + 1}, step {1000 * x:,.0f}: {y:.3f}" for x, y in points]
+        lines.append(Line(f"training {place + 1}", tuple(points), tuple(labels), place))
+    words = _with_strength(CONDITIONS[setting["condition"]].words, setting)
+    return Chart(
+        f"trace-{setting['slots']}-{setting['strength']:g}",
+        f"SIS during training: {setting['slots']} slots, overlap {_percent(setting['share'])}, {words}",
+        f"One line per training, {LAWS[setting['law']]}. SIS of the true latents is {setting['ceiling']:.2f}.",
+        ("thousand steps", AXIS),
         lines=tuple(lines),
     )
 
