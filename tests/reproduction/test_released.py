@@ -19,14 +19,9 @@ from isorep.models.ani import AtomNetwork, load_ani  # noqa: E402
 from isorep.models.efficientnet import EfficientNetLite, load_efficientnet  # noqa: E402
 from isorep.reproduction import Run, released, reproduce  # noqa: E402
 from isorep.reproduction.released import FAMILIES, SCALES, plan  # noqa: E402
-from isorep.reproduction.released_rows import (  # noqa: E402
-    draw_dna,
-    draw_speech,
-    head_parts,
-    leading,
-    sentences_of,
-    wink_vectors,
-)
+from isorep.reproduction.released_rows import head_parts, leading, sentences_of, wink_vectors  # noqa: E402
+from isorep.reproduction.released_science import draw_dna  # noqa: E402
+from isorep.reproduction.released_speech import draw_speech  # noqa: E402
 
 RNG = np.random.default_rng(0)
 WORDS = [f"word{place}" for place in range(90)]

@@ -11,7 +11,7 @@ from .experiment import Chart, Claim, Outcome, Summary, Table
 from .outcomes import Setting, lines, mean_of, over_cases, summary, table, ticks
 from .pretrained_summary import WHEN, cases, charts_of, claims_of, paired, tables_of
 from .released import FAMILIES, Preset
-from .released_rows import DEPTHS
+from .released_speech import DEPTHS
 
 _LONGEST, _MOST = 12, 8  # letters of a name in a figure, and subjects there
 INNER = tuple(DEPTHS)[:-1]
