@@ -1,6 +1,6 @@
 """Released models (Table 1 of Nelson et al. 2026 and section 5.3 of Roeder et al. 2021 on weights that others trained).
 
-The packages of a catalogue are fetched by the user's own package manager, on request. Six families are compared, each
+The packages of a catalogue are fetched by the user's own package manager, on request. Seven families are compared, each
 pair as the published ones: up to a signed permutation, a rigid map, a linear map and ICA, in-sample and held out.
 """
 
@@ -50,6 +50,7 @@ FAMILIES = {
         "Images", tuple(f"efficientnet-lite{place}" for place in range(3)), rows.images, "cnn", "ResNet-18", ("torch",)
     ),
     "chemistry": Family("ANI-1x", ("ani-1x",), science.chemistry, "cnn", "", ("ase",), whole=True),
+    "crystals": Family("CHGNet", ("chgnet",), science.crystals, "cnn", "", ("torch", "ase"), whole=True),
     "splicing": Family("SpliceAI", ("spliceai",), science.splicing, "cnn", "ResNet-18", ("torch", "h5py"), whole=True),
     "speech": Family(
         "Whisper",
@@ -67,7 +68,8 @@ class Preset:
     Attributes
     ----------
     families : tuple of str
-        What is compared: ``words``, ``sentences``, ``images``, ``chemistry``, ``splicing``, ``speech``.
+        What is compared: ``words``, ``sentences``, ``images``, ``chemistry``, ``crystals``, ``splicing``,
+        ``speech``.
     folder : str
         Folder with the packages; default: ``released`` in the data folder.
     fetch : bool
@@ -97,6 +99,8 @@ class Preset:
         Elements whose atoms are compared, each with its own networks.
     molecules, copies : int
         Molecules at most, and shaken copies of each.
+    metals, lattices : int
+        Metals whose oxides are compared at most, and shaken copies of each of their three lattices.
     n_null, n_boot : int
         Shuffled pairings, and draws for intervals.
     control : bool
@@ -112,7 +116,7 @@ class Preset:
     components: int = scaled(6, 64, 256)
     rows: int = scaled(300, 4_000, 20_000)
     text: str = ""
-    texts: int = scaled(60, 1_500, 4_000)
+    texts: int = scaled(60, 600, 4_000)
     images: int = scaled(120, 1_500, 10_000)
     pixels: int = scaled(32, 128, 0)
     clips: int = scaled(5, 8, 40)
@@ -124,6 +128,8 @@ class Preset:
     elements: tuple[str, ...] = scaled(("H",), ("C",), ("C", "H", "N", "O"))
     molecules: int = scaled(12, 1_000, 1_000)
     copies: int = scaled(4, 20, 60)
+    metals: int = scaled(6, 30, 30)
+    lattices: int = scaled(2, 5, 20)
     n_null: int = scaled(3, 10, 20)
     n_boot: int = scaled(100, 500, 1_000)
     control: bool = True
@@ -137,7 +143,7 @@ class Preset:
         counts = (self.rows, self.texts, self.images, self.clips, self.sequences, self.members, self.sizes)
         if (
             min(counts) < 2
-            or min(self.copies, self.molecules, self.stride) < 1
+            or min(self.copies, self.molecules, self.stride, self.metals, self.lattices) < 1
             or min(self.components, self.pixels) < 0
         ):
             raise InputError("counts are from 1 on, and there are at least 2 rows, texts, images, clips and members")

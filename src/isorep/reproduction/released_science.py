@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,74 @@ def chemistry(models: dict[str, Released], folder: Path, run: Run) -> Iterator[C
 
 SHAKEN = 0.08
 """Ångström that atoms are moved by, as a standard deviation in each direction."""
+
+
+def crystals(models: dict[str, Released], folder: Path, run: Run) -> Iterator[Compared]:
+    """Atoms of crystals by three releases of CHGNet, each compared with the next; oxides of a metal are a group.
+
+    The element of an atom is given to the network, so that oxygen atoms alone are compared, too.
+    """
+    from ..models.chgnet import load_chgnet
+
+    home = models["chgnet"].opened(folder)
+    networks = {name: load_chgnet(first_file(home, f"{name}/*.pth.tar")) for name in RELEASES}
+    seeds = seeds_from(run.seed, 109, count=len(networks))
+    sides = {"trained": list(networks.values())}
+    if run.preset.control:
+        made = zip(sides["trained"], seeds, strict=True)
+        sides["untrained"] = [network.untrained(seed) for network, seed in made]
+    drawn, metals = draw_crystals(run)
+    numbers = np.concatenate([each.numbers for each in drawn])
+    groups = np.repeat(metals, [len(each.numbers) for each in drawn])
+    states: dict[str, list[Array]] = {}
+    for when, both in sides.items():
+        for place, network in enumerate(both):
+            parts = [network.graph(drawn[start : start + TOGETHER]) for start in range(0, len(drawn), TOGETHER)]
+            states.setdefault(when, []).append(np.concatenate([network.represent(each) for each in parts]))
+            run.progress(f"crystals, {when}", place + 1, len(both))
+    for label, kept in (("all atoms", numbers > 0), ("oxygen atoms", numbers == OXYGEN)):
+        chosen = np.flatnonzero(kept)
+        if len(chosen) < 2:
+            continue
+        picked = chosen[some_rows(len(chosen), run)]
+        for one, (first, second) in enumerate(pairwise(RELEASES)):
+            both = {when: (each[one][picked], each[one + 1][picked]) for when, each in states.items()}
+            title = f"{first} → {second}, {label}"
+            yield Compared(title, both["trained"], (one, one + 1), both.get("untrained"), groups[picked])
+
+
+RELEASES = ("0.2.0", "0.3.0", "r2scan")
+"""Folders of the releases; r2SCAN went on from the weights of 0.3.0 with another functional."""
+
+CATIONS = ("Li", "Na", "K", "Mg", "Ca", "Sr", "Ba", "Al", "Sc", "Ti", "V", "Cr", "Mn", "Fe", "Co", "Ni", "Cu")
+CATIONS += ("Zn", "Ga", "Y", "Zr", "Nb", "Mo", "Ag", "Cd", "In", "Sn", "La", "Pb", "Bi")
+LATTICES = {"rocksalt": 2.0, "zincblende": 4 / 3**0.5, "cesiumchloride": 2 / 3**0.5}
+"""Lattice of an oxide -> edge of the cube in distances of neighbours."""
+
+OXYGEN, TOGETHER, STRETCH = 8, 40, 0.05
+
+
+def draw_crystals(run: Run) -> tuple[list[Any], Array]:
+    """Oxides of one metal each in three lattices, stretched and shaken at random, and the number of the metal.
+
+    Neighbours are as far apart as the sum of covalent radii.
+    """
+    from ..models.chgnet import Crystal
+
+    build, data = (import_module(f"ase.{name}") for name in ("build", "data"))
+    rng = np.random.default_rng([run.seed, 113])
+    made, metals = [], []
+    for number, metal in enumerate(CATIONS[: run.preset.metals]):
+        apart = sum(data.covalent_radii[data.atomic_numbers[each]] for each in (metal, "O"))
+        for lattice, edge in LATTICES.items():
+            cube = {"cubic": True} if lattice != "cesiumchloride" else {}
+            atoms = build.bulk(f"{metal}O", lattice, a=edge * apart, **cube)
+            for _ in range(run.preset.lattices):
+                stretch = 1 + STRETCH * rng.uniform(-1, 1)
+                places = atoms.positions * stretch + SHAKEN * rng.standard_normal(atoms.positions.shape)
+                made.append(Crystal(atoms.get_atomic_numbers(), places, np.asarray(atoms.cell) * stretch))
+                metals.append(number)
+    return made, np.array(metals)
 
 
 def splicing(models: dict[str, Released], folder: Path, run: Run) -> Iterator[Compared]:
