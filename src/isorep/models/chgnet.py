@@ -115,8 +115,8 @@ class CHGNet:
             before = f"atom_conv_layers.{layer}"
             seen = self._gated(f"{before}.twoBody_atom", atoms[centre], bonds[twin], atoms[other])
             atoms = atoms + self._dense(f"{before}.mlp_out", _summed(seen * weights[0][twin], centre, len(atoms)))
-            if layer == self._layers - 1 or not len(angles):
-                continue
+            if layer == self._layers - 1:
+                break
             before = f"bond_conv_layers.{layer}"
             seen = self._gated(f"{before}.twoBody_bond", bonds[left], bonds[right], angles, atoms[apex])
             seen = seen * weights[1][left] * weights[1][right]
