@@ -9,7 +9,9 @@ from isorep import InputError  # noqa: E402
 from isorep.models.chgnet import Crystal, load_chgnet, make_graph, neighbours  # noqa: E402
 
 WIDTH, RADIAL, ORDER = 4, 5, 2
-SALT = Crystal(np.array([11, 17]), np.array([[0, 0, 0], [2.8, 0, 0]]), 2.8 * np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0]]))
+SALT = Crystal(
+    np.array([11, 17]), np.array([[0, 0, 0], [2.8, 0, 0]]), 2.8 * np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0]])
+)
 
 
 def dense(name, given, made, places):

@@ -117,8 +117,8 @@ class Preset:
     rows: int = scaled(300, 4_000, 20_000)
     text: str = ""
     texts: int = scaled(60, 600, 4_000)
-    images: int = scaled(120, 1_500, 10_000)
-    pixels: int = scaled(32, 128, 0)
+    images: int = scaled(120, 800, 10_000)
+    pixels: int = scaled(32, 96, 0)
     clips: int = scaled(5, 8, 40)
     speaker: str = scaled("syllables", "espeak-ng", "espeak-ng")
     stride: int = scaled(30, 6, 3)
@@ -129,7 +129,7 @@ class Preset:
     molecules: int = scaled(12, 1_000, 1_000)
     copies: int = scaled(4, 20, 60)
     metals: int = scaled(6, 30, 30)
-    lattices: int = scaled(2, 5, 20)
+    lattices: int = scaled(2, 3, 20)
     n_null: int = scaled(3, 10, 20)
     n_boot: int = scaled(100, 500, 1_000)
     control: bool = True
