@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ..datasets.catalogue import CLASSES
 from ..resampling import Interval, Value
 from .experiment import Chart, Claim, Outcome, Summary, Table
 from .outcomes import Setting, lines, mean_of, over_cases, summary, table, ticks
@@ -27,7 +28,9 @@ def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     if set(depths) >= {*INNER, "output"}:
         claims.append(last_layer(depths))
     shown = [each for each in subjects if each.layer not in DEPTHS][:_MOST]
-    tables = [*tables_of(subjects, every, []), controls(subjects), read_parts(outcomes.get("images")), widths(subjects)]
+    images = outcomes.get("images")
+    asked = [translated(outcomes.get("sentences")), read_parts(images), recognised(images)]
+    tables = [*tables_of(subjects, every, []), controls(subjects), *asked, widths(subjects)]
     return summary(claims, tables, [*charts_of(shown), by_depth(depths)])
 
 
@@ -109,6 +112,42 @@ def read_parts(images: Outcome | None) -> Table:
         "higher is closer",
         rows,
         ("R²", "rows shuffled", "share of variance"),
+    )
+
+
+def translated(sentences: Outcome | None) -> Table:
+    """Recall of a translated store, and of translated queries, on held-out sentences."""
+    layers = (sentences or {"layers": []})["layers"]
+    found = next((layer["translation"] for layer in layers if "translation" in layer), None)
+    rows = {}
+    for scenario in ("store", "queries") if found else ():
+        each = found[scenario]
+        values = (*each["recall"], each["untranslated"][-1], found["chance"][-1], found["vectors"])
+        rows[f"{scenario} translated by {each['map']}"] = [Value(float(value)) for value in values]
+    return table(
+        "translation",
+        "Sentences: recall of the sentence itself among the held-out ones, after a switch of the model",
+        "higher is better",
+        rows,
+        ("recall@1", "recall@10", "untranslated @10", "chance @10", "vectors"),
+    )
+
+
+def recognised(images: Outcome | None) -> Table:
+    """Images whose class each network sees, among ten sets of ImageNet's classes."""
+    shares: dict[int, list[Value]] = {}
+    for layer in (images or {"layers": []})["layers"]:
+        for side, place in enumerate(layer["pair"]):
+            values = [layer["recognised"].get(when, [None, None])[side] for when in WHEN]
+            if values[0] is not None:
+                shares[place] = [*map(Value, values), Value(1 / CLASSES)]
+    names = FAMILIES["images"].models
+    return table(
+        "recognised",
+        "Images of CIFAR-10 whose class has the best score among ten sets of ImageNet's classes",
+        "higher is better: weights, classes and images are read rightly",
+        {names[place]: values for place, values in sorted(shares.items())},
+        ("trained", "untrained", "guessing"),
     )
 
 
