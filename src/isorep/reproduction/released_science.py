@@ -85,16 +85,15 @@ def crystals(models: dict[str, Released], folder: Path, run: Run) -> Iterator[Co
             continue
         picked = chosen[some_rows(len(chosen), run)]
         for one, (first, second) in enumerate(pairwise(RELEASES)):
-            both = {when: (each[one][picked], each[one + 1][picked]) for when, each in states.items()}
+            pairs = {when: (each[one][picked], each[one + 1][picked]) for when, each in states.items()}
             title = f"{first} → {second}, {label}"
-            yield Compared(title, both["trained"], (one, one + 1), both.get("untrained"), groups[picked])
+            yield Compared(title, pairs["trained"], (one, one + 1), pairs.get("untrained"), groups[picked])
 
 
 RELEASES = ("0.2.0", "0.3.0", "r2scan")
 """Folders of the releases; r2SCAN went on from the weights of 0.3.0 with another functional."""
 
-CATIONS = ("Li", "Na", "K", "Mg", "Ca", "Sr", "Ba", "Al", "Sc", "Ti", "V", "Cr", "Mn", "Fe", "Co", "Ni", "Cu")
-CATIONS += ("Zn", "Ga", "Y", "Zr", "Nb", "Mo", "Ag", "Cd", "In", "Sn", "La", "Pb", "Bi")
+METALS = "Li Na K Mg Ca Sr Ba Al Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Y Zr Nb Mo Ag Cd In Sn La Pb Bi".split()
 LATTICES = {"rocksalt": 2.0, "zincblende": 4 / 3**0.5, "cesiumchloride": 2 / 3**0.5}
 """Lattice of an oxide -> edge of the cube in distances of neighbours."""
 
@@ -111,7 +110,7 @@ def draw_crystals(run: Run) -> tuple[list[Any], Array]:
     build, data = (import_module(f"ase.{name}") for name in ("build", "data"))
     rng = np.random.default_rng([run.seed, 113])
     made, metals = [], []
-    for number, metal in enumerate(CATIONS[: run.preset.metals]):
+    for number, metal in enumerate(METALS[: run.preset.metals]):
         apart = sum(data.covalent_radii[data.atomic_numbers[each]] for each in (metal, "O"))
         for lattice, edge in LATTICES.items():
             cube = {"cubic": True} if lattice != "cesiumchloride" else {}

@@ -118,7 +118,7 @@ def read_parts(images: Outcome | None) -> Table:
 def translated(sentences: Outcome | None) -> Table:
     """Recall of a translated store, and of translated queries, on held-out sentences."""
     layers = (sentences or {"layers": []})["layers"]
-    found = next((layer["translation"] for layer in layers if "translation" in layer), None)
+    found: dict[str, Any] = next((layer["translation"] for layer in layers if "translation" in layer), {})
     rows = {}
     for scenario in ("store", "queries") if found else ():
         each = found[scenario]
