@@ -93,38 +93,10 @@ def crystals(models: dict[str, Released], folder: Path, run: Run) -> Iterator[Co
 RELEASES = ("0.2.0", "0.3.0", "r2scan")
 """Folders of the releases; r2SCAN went on from the weights of 0.3.0 with another functional."""
 
-METALS = [
-    "Li",
-    "Na",
-    "K",
-    "Mg",
-    "Ca",
-    "Sr",
-    "Ba",
-    "Al",
-    "Sc",
-    "Ti",
-    "V",
-    "Cr",
-    "Mn",
-    "Fe",
-    "Co",
-    "Ni",
-    "Cu",
-    "Zn",
-    "Ga",
-    "Y",
-    "Zr",
-    "Nb",
-    "Mo",
-    "Ag",
-    "Cd",
-    "In",
-    "Sn",
-    "La",
-    "Pb",
-    "Bi",
-]
+METALS = (
+    "Li", "Na", "K", "Mg", "Ca", "Sr", "Ba", "Al", "Sc", "Ti", "V", "Cr", "Mn", "Fe", "Co",
+    "Ni", "Cu", "Zn", "Ga", "Y", "Zr", "Nb", "Mo", "Ag", "Cd", "In", "Sn", "La", "Pb", "Bi",
+)  # fmt: skip
 LATTICES = {"rocksalt": 2.0, "zincblende": 4 / 3**0.5, "cesiumchloride": 2 / 3**0.5}
 """Lattice of an oxide -> edge of the cube in distances of neighbours."""
 

@@ -14,7 +14,7 @@ from .pretrained_summary import WHEN, cases, charts_of, claims_of, paired, table
 from .released import FAMILIES, Preset
 from .released_speech import DEPTHS
 
-_LONGEST, _MOST = 12, 8  # letters of a name in a figure, and subjects there
+_LONGEST = 12  # letters of a name in a figure
 INNER = tuple(DEPTHS)[:-1]
 """Depths that the last layer is compared with."""
 
@@ -27,7 +27,8 @@ def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     claims = claims_of(every)
     if set(depths) >= {*INNER, "output"}:
         claims.append(last_layer(depths))
-    shown = [each for each in subjects if each.layer not in DEPTHS][:_MOST]
+    first = {each.family: each for each in reversed(subjects) if each.layer not in DEPTHS}
+    shown = [each for each in subjects if first.get(each.family) is each]  # figures have one row of each family
     images = outcomes.get("images")
     asked = [translated(outcomes.get("sentences")), read_parts(images), recognised(images)]
     tables = [*tables_of(subjects, every, []), controls(subjects), *asked, widths(subjects)]
