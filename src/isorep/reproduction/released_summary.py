@@ -14,7 +14,6 @@ from .pretrained_summary import WHEN, cases, charts_of, claims_of, paired, table
 from .released import FAMILIES, Preset
 from .released_speech import DEPTHS
 
-_LONGEST = 12  # letters of a name in a figure
 INNER = tuple(DEPTHS)[:-1]
 """Depths that the last layer is compared with."""
 
@@ -44,7 +43,7 @@ def subjects_of(outcomes: Mapping[str, Outcome]) -> list[Setting]:
             title = outcome["name"] if single else f"{outcome['name']}, {layer['layer']}"
             about = {
                 "title": title,
-                "short": title if len(title) <= _LONGEST else f"{title[: _LONGEST - 1]}…",
+                "short": outcome["name"],
                 "kind": outcome["kind"],
                 "key": "",
                 "family": family,
