@@ -52,5 +52,5 @@ def test_everything_a_user_installs_has_a_lower_bound_and_is_pinned_to_it():
 
 def test_the_makefile_installs_every_extra_that_a_user_may():
     assert f"EXTRAS := {','.join(USERS)}\n" in (ROOT / "Makefile").read_text()
-    # Clients of stores and onnxruntime are large, and their tests are skipped without them.
-    assert set(project()["optional-dependencies"]) == {*USERS, "onnx", "stores", "test", "dev", "docs", "bench"}
+    # Clients of stores, onnxruntime and gguf are large or rare, and their tests are skipped without them.
+    assert set(project()["optional-dependencies"]) == {*USERS, "onnx", "gguf", "stores", "test", "dev", "docs", "bench"}

@@ -16,17 +16,12 @@ import pyarrow  # noqa: E402
 
 from isorep import InputError  # noqa: E402
 from isorep.models.ani import AtomNetwork, load_ani  # noqa: E402
-from isorep.models.efficientnet import EfficientNetLite, load_efficientnet  # noqa: E402
-from isorep.reproduction import Run, released, reproduce  # noqa: E402
+from isorep.models.efficientnet import CIFAR10, IMAGENET, EfficientNetLite, load_efficientnet, recognised  # noqa: E402
+from isorep.reproduction import Run, released, released_speech, released_summary, reproduce  # noqa: E402  # noqa: E402
 from isorep.reproduction.released import FAMILIES, SCALES, plan  # noqa: E402
-from isorep.reproduction.released_rows import (  # noqa: E402
-    draw_dna,
-    draw_speech,
-    head_parts,
-    leading,
-    sentences_of,
-    wink_vectors,
-)
+from isorep.reproduction.released_rows import head_parts, leading, sentences_of, translation, wink_vectors  # noqa: E402
+from isorep.reproduction.released_science import draw_crystals, draw_dna  # noqa: E402
+from isorep.reproduction.released_speech import draw_speech, read_out, speech_clips  # noqa: E402
 
 RNG = np.random.default_rng(0)
 WORDS = [f"word{place}" for place in range(90)]
@@ -272,6 +267,76 @@ def test_what_a_classifier_reads_is_told_from_what_it_does_not():
     assert told["read"]["linear"] > 0.99
     assert max(told["unread"]["linear"], told["read"]["shuffled"]) < 0.1
     assert 0.4 < told["read"]["variance"] < 0.6
+
+
+def test_classes_of_cifar_are_sets_of_imagenet_that_do_not_overlap_and_tell_known_scores_from_random_ones():
+    every = [place for places in CIFAR10 for place in places]
+    assert len(CIFAR10) == 10
+    assert len(set(every)) == len(every)
+    assert max(every) < IMAGENET
+    rng = np.random.default_rng(5)
+    classes = rng.integers(0, 10, 2000)
+    scores = rng.standard_normal((2000, IMAGENET))
+    assert recognised(scores, classes) < 0.2
+    scores[np.arange(2000), [CIFAR10[each][-1] for each in classes]] += 9
+    assert recognised(scores, classes) > 0.95
+
+
+def test_a_store_of_a_linear_function_translates_and_one_of_other_rows_does_not():
+    rng = np.random.default_rng(6)
+    old = rng.standard_normal((300, 6))
+    run = Run(SCALES["smoke"], None, 0)
+    told = translation(old, old @ rng.standard_normal((6, 8)), run)
+    assert told["store"]["recall"][0] == told["queries"]["recall"][0] == 1.0
+    other = translation(old, rng.standard_normal((300, 8)), run)
+    assert other["store"]["recall"][1] < 0.6
+    made = released_summary.translated({"layers": [{"translation": told}, {}]})
+    assert [row.values[0] for row in made.rows] == [1.0, 1.0]
+    assert all(row.values[3] < 0.3 for row in made.rows), "the chance level"
+    assert not released_summary.translated(None).rows
+
+
+def test_the_table_of_recognised_images_has_a_row_per_network_and_none_without_classes():
+    layers = [
+        {"pair": [0, 1], "recognised": {"trained": [0.6, 0.7], "untrained": [0.1, 0.12]}},
+        {"pair": [1, 2], "recognised": {"trained": [0.7, 0.8], "untrained": [0.12, 0.09]}},
+    ]
+    made = released_summary.recognised({"layers": layers})
+    assert [row.values for row in made.rows] == [(0.6, 0.1, 0.1), (0.7, 0.12, 0.1), (0.8, 0.09, 0.1)]
+    unknown = [{"pair": [0, 1], "recognised": {"trained": [None, None]}}]
+    assert not released_summary.recognised({"layers": unknown}).rows
+
+
+def test_oxides_are_drawn_in_three_lattices_and_follow_the_seed():
+    pytest.importorskip("ase")
+    drawn, metals = draw_crystals(Run(SCALES["smoke"], None, 0))
+    preset = SCALES["smoke"]
+    assert np.bincount(metals).tolist() == [3 * preset.lattices] * preset.metals
+    assert {len(each.numbers) for each in drawn} == {2, 8}
+    assert all((each.numbers == 8).mean() == 0.5 for each in drawn), "half of the atoms are oxygen"
+    again, _ = draw_crystals(Run(SCALES["smoke"], None, 0))
+    other, _ = draw_crystals(Run(SCALES["smoke"], None, 1))
+    np.testing.assert_array_equal(drawn[0].positions, again[0].positions)
+    assert not np.array_equal(drawn[0].positions, other[0].positions)
+
+
+def test_speech_is_read_out_where_espeak_is_installed():
+    if released_speech.speaker_of("espeak-ng") != "espeak-ng":
+        pytest.skip("espeak-ng is not installed")
+    text = "Two models were shown the same words."
+    one, same = (read_out(text, np.random.default_rng(1), 4.0) for _ in range(2))
+    assert one.shape == (64_000,)
+    np.testing.assert_array_equal(one, same)
+    assert np.abs(one[:16_000]).max() > 0.05
+    assert not np.array_equal(one, read_out("Others.", np.random.default_rng(1), 4.0))
+
+
+def test_speech_without_espeak_is_made_of_syllables(monkeypatch):
+    monkeypatch.setattr(released_speech.shutil, "which", lambda name: None)
+    monkeypatch.setattr(released_speech, "CLIP_SECONDS", 1)
+    preset = SCALES["smoke"].__class__(**{**vars(SCALES["smoke"]), "speaker": "espeak-ng", "clips": 2})
+    assert released_speech.speaker_of("espeak-ng") == "syllables"
+    assert [len(clip) for clip in speech_clips(Run(preset, None, 0), np.random.default_rng(0))] == [16_000] * 2
 
 
 def test_wide_rows_are_reduced_to_principal_components_and_narrow_ones_are_left():

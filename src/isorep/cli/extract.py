@@ -35,8 +35,8 @@ def command(
         str,
         Argument(
             metavar="MODEL",
-            help="Code as package.module:factory (with --weights), an ONNX file, or a local folder of a transformers "
-            "model.",
+            help="Code as package.module:factory (with --weights), an ONNX or GGUF file, or a local folder of a "
+            "transformers model.",
         ),
     ],
     data: Annotated[

@@ -1,4 +1,4 @@
-"""Models to extract from: a torch module, code that makes one, an ONNX file, or a folder of the transformers library.
+"""Models to extract from: a torch module, code that makes one, an ONNX or GGUF file, or a folder of transformers.
 
 A folder of the transformers library is checked before anything is loaded, and never downloaded. It is not trusted: it
 is refused if it requires its own code (``auto_map``, kernels from a hub), if its weights are pickles and the user has
@@ -12,6 +12,7 @@ import json
 import logging
 import re
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -70,7 +71,7 @@ def open_model(
     compute: str = "float32",
     seed: int = 0,
 ) -> Source:
-    """A model from a module, from ``package.module:name`` with weights, from an ONNX file, or from a local folder."""
+    """A model from a module, ``package.module:name`` with weights, an ONNX or a GGUF file, or a local folder."""
     check_choice("compute", compute, ("float32", "stored"))
     torch = import_torch("extraction")
     if isinstance(model, torch.nn.Module):
@@ -95,12 +96,14 @@ def open_model(
         raise InputError(f"--weights is for models that come from code, as package.module:factory, not for {text}")
     path = Path(model)
     if not path.exists():
-        advice = "name a local folder or an ONNX file, or code as package.module:factory; nothing is downloaded"
+        advice = "name a local folder, an ONNX or a GGUF file, or code as package.module:factory; nothing is downloaded"
         raise MissingFileError(f"{path} does not exist: {advice}")
     if path.suffix.lower() == ".onnx" and path.is_file():
         from .onnx_file import OnnxModel
 
         return Source(OnnxModel(path), path.name, MODULE)
+    if path.suffix.lower() == ".gguf" and path.is_file():
+        return load_gguf(path)
     if not path.is_dir():
         raise InputError(_refusal(path))
     return load_folder(path, allow_torch_weights, single=compute == "float32")
@@ -187,7 +190,7 @@ def _refusal(path: Path) -> str:
         return f"{path} holds weights without a model: {_ADVICE}"
     if start[:1] == b"\x80" or start == b"PK\x03\x04" or path.suffix.lower() in (".pt", ".pth", ".bin", ".pkl"):
         return f"{path} is a pickle, and no model is unpickled: {_ADVICE}"
-    return f"{path} is no model: {_ADVICE}, an ONNX file, or a folder of the transformers library"
+    return f"{path} is no model: {_ADVICE}, an ONNX or a GGUF file, or a folder of the transformers library"
 
 
 _MOST_JSON = 2**26
@@ -220,6 +223,38 @@ def load_folder(path: Path, allow_torch_weights: bool, *, single: bool = True) -
     context = context_length(module, tokenizer)
     name = path.resolve().name
     return Source(module, name, TRANSFORMER, tokenizer, context, _pixels(path), tuple(notes), made_up)
+
+
+def load_gguf(path: Path) -> Source:
+    """Model and tokenizer of a GGUF file, by the transformers library; quantised weights become float32.
+
+    The library is shown the file alone, so that settings or adapters beside it are not read.
+    """
+    reader = import_extra("gguf", "gguf", "a GGUF file").GGUFReader
+    transformers = import_extra("transformers", "hf", "a GGUF file")
+    import_extra("accelerate", "gguf", "a GGUF file")  # without it the library refuses these files
+    with path.open("rb") as file:
+        if file.read(4) != b"GGUF":
+            raise InputError(f"{path} is no GGUF file: it does not begin with GGUF")
+    torch = import_torch("extraction")
+    with tempfile.TemporaryDirectory(prefix="isorep-gguf-") as folder, _quietly(transformers):
+        (Path(folder) / path.name).symlink_to(path.resolve())
+        only = {"gguf_file": path.name, **_LOCAL}
+        try:
+            held = reader(path)
+            kinds = sorted({each.tensor_type.name for each in held.tensors})
+            module, info = transformers.AutoModel.from_pretrained(
+                folder, output_loading_info=True, dtype=torch.float32, **only
+            )
+            named = "tokenizer.ggml.tokens" in held.fields
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **only) if named else None
+        except Exception as error:  # whatever a file makes the library raise
+            raise InputError(f"{path} cannot be loaded: {said(error)}") from error
+    _require_complete(sorted(map(str, info["missing_keys"])) + sorted(map(str, info["mismatched_keys"])), path)
+    notes = [f"weights are stored as {' and '.join(kinds)}; they were computed with in float32"]
+    if tokenizer is None:
+        notes.append("the file has no tokenizer: give token ids")
+    return Source(module, path.name, TRANSFORMER, tokenizer, context_length(module, tokenizer), notes=tuple(notes))
 
 
 def context_length(module: Any, tokenizer: Any) -> int | None:

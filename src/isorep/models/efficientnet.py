@@ -10,8 +10,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..errors import InputError
+from ..representation import Array
 from .evaluation import first_line, nn, torch
+
+IMAGENET = 1000  # classes
+CIFAR10 = (
+    (404, 895),  # airplane: airliner, warplane
+    (436, 468, 511, 609, 627, 656, 661, 705, 751, 817),  # automobile
+    (*range(7, 25), *range(80, 101), *range(127, 147)),  # bird
+    tuple(range(281, 286)),  # cat
+    (351, 352, 353),  # deer, of which ImageNet has none: antelopes
+    tuple(range(151, 269)),  # dog
+    (30, 31, 32),  # frog
+    (339, 340),  # horse: sorrel, zebra
+    (403, 484, 510, 554, 625, 628, 724, 780, 814, 833, 871, 914),  # ship
+    (555, 569, 675, 717, 734, 864, 867),  # truck
+)
+"""Places of ImageNet's classes that are of a kind with each class of CIFAR-10."""
 
 STRIDES = (1, 2, 2, 2, 1, 2, 1)
 MEAN, SPREAD = 127 / 255, 128 / 255
@@ -101,7 +119,17 @@ def load_efficientnet(path: Path, *, seed: int | None = None) -> EfficientNetLit
                 network.load_state_dict(weights)
         except (KeyError, RuntimeError, TypeError) as error:
             raise InputError(f"{path} holds no EfficientNet-Lite: {first_line(error)}") from None
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # depthwise convolutions: twice as fast
     return network.eval()
+
+
+def recognised(scores: Array, classes: Array) -> float:
+    """The share of images of CIFAR-10 whose class holds the best of ImageNet's scores among ten sets of classes.
+
+    Guessing gives about a tenth: it shows that weights, names and images are read rightly.
+    """
+    best = np.stack([scores[:, list(places)].max(1) for places in CIFAR10], axis=1)
+    return float((best.argmax(1) == classes).mean())
 
 
 def read_weights(path: Path) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Released models (Table 1 of Nelson et al. 2026 and section 5.3 of Roeder et al. 2021 on weights that others trained).
 
-The packages of a catalogue are fetched by the user's own package manager, on request. Six families are compared, each
+The packages of a catalogue are fetched by the user's own package manager, on request. Seven families are compared, each
 pair as the published ones: up to a signed permutation, a rigid map, a linear map and ICA, in-sample and held out.
 """
 
@@ -15,8 +15,10 @@ from typing import Any
 from ..datasets.catalogue import find_cifar10
 from ..errors import InputError
 from ..models.released import Released, released_models
-from ..settings import check_names
+from ..settings import check_choice, check_names
 from . import released_rows as rows
+from . import released_science as science
+from . import released_speech as spoken
 from .experiment import NELSON, Experiment, Outcome, Plan, Run, Unit, by_scale, how_to_find, scaled
 from .outcomes import threads
 from .pretrained import measure
@@ -47,12 +49,13 @@ FAMILIES = {
     "images": Family(
         "Images", tuple(f"efficientnet-lite{place}" for place in range(3)), rows.images, "cnn", "ResNet-18", ("torch",)
     ),
-    "chemistry": Family("ANI-1x", ("ani-1x",), rows.chemistry, "cnn", "", ("ase",), whole=True),
-    "splicing": Family("SpliceAI", ("spliceai",), rows.splicing, "cnn", "ResNet-18", ("torch", "h5py"), whole=True),
+    "chemistry": Family("ANI-1x", ("ani-1x",), science.chemistry, "cnn", "", ("ase",), whole=True),
+    "crystals": Family("CHGNet", ("chgnet",), science.crystals, "cnn", "", ("torch", "ase"), whole=True),
+    "splicing": Family("SpliceAI", ("spliceai",), science.splicing, "cnn", "ResNet-18", ("torch", "h5py"), whole=True),
     "speech": Family(
         "Whisper",
         ("whisper-tiny", "whisper-base", "whisper-small"),
-        rows.speech,
+        spoken.speech,
         needs=("torch", "transformers", "onnxruntime"),
     ),
 }
@@ -65,7 +68,8 @@ class Preset:
     Attributes
     ----------
     families : tuple of str
-        What is compared: ``words``, ``sentences``, ``images``, ``chemistry``, ``splicing``, ``speech``.
+        What is compared: ``words``, ``sentences``, ``images``, ``chemistry``, ``crystals``, ``splicing``,
+        ``speech``.
     folder : str
         Folder with the packages; default: ``released`` in the data folder.
     fetch : bool
@@ -81,6 +85,8 @@ class Preset:
         A file with one sentence per line, plain or gzipped; default: sentences of Python's library.
     texts, images, clips, sequences : int
         Sentences, images of CIFAR-10, clips of speech of 30 seconds, sequences of DNA.
+    speaker : {"espeak-ng", "syllables"}
+        Who speaks the clips: eSpeak NG reads the sentences, or syllables are drawn, also where it is not installed.
     pixels : int
         Height and width that images are enlarged to; 0: what each network was trained on.
     stride : int
@@ -93,6 +99,8 @@ class Preset:
         Elements whose atoms are compared, each with its own networks.
     molecules, copies : int
         Molecules at most, and shaken copies of each.
+    metals, lattices : int
+        Metals whose oxides are compared at most, and shaken copies of each of their three lattices.
     n_null, n_boot : int
         Shuffled pairings, and draws for intervals.
     control : bool
@@ -109,9 +117,10 @@ class Preset:
     rows: int = scaled(300, 4_000, 20_000)
     text: str = ""
     texts: int = scaled(60, 600, 4_000)
-    images: int = scaled(120, 1_500, 10_000)
-    pixels: int = scaled(32, 128, 0)
+    images: int = scaled(120, 800, 10_000)
+    pixels: int = scaled(32, 96, 0)
     clips: int = scaled(5, 8, 40)
+    speaker: str = scaled("syllables", "espeak-ng", "espeak-ng")
     stride: int = scaled(30, 6, 3)
     sizes: int = scaled(2, 3, 3)
     sequences: int = scaled(5, 6, 20)
@@ -119,6 +128,8 @@ class Preset:
     elements: tuple[str, ...] = scaled(("H",), ("C",), ("C", "H", "N", "O"))
     molecules: int = scaled(12, 1_000, 1_000)
     copies: int = scaled(4, 20, 60)
+    metals: int = scaled(6, 30, 30)
+    lattices: int = scaled(2, 3, 20)
     n_null: int = scaled(3, 10, 20)
     n_boot: int = scaled(100, 500, 1_000)
     control: bool = True
@@ -126,12 +137,13 @@ class Preset:
 
     def __post_init__(self) -> None:
         check_names("families", self.families, FAMILIES)
+        check_choice("speaker", self.speaker, spoken.SPEAKERS)
         if len(set(self.families)) < len(self.families):
             raise InputError("families are named once each")
         counts = (self.rows, self.texts, self.images, self.clips, self.sequences, self.members, self.sizes)
         if (
             min(counts) < 2
-            or min(self.copies, self.molecules, self.stride) < 1
+            or min(self.copies, self.molecules, self.stride, self.metals, self.lattices) < 1
             or min(self.components, self.pixels) < 0
         ):
             raise InputError("counts are from 1 on, and there are at least 2 rows, texts, images, clips and members")
@@ -163,6 +175,8 @@ def plan(preset: Preset, data: Path | None) -> Plan:
     if any(unit.key == "images" for unit in units) and find_cifar10(data) is None:
         words = "CIFAR-10 is not available, so images are rendered rooms"
         skipped.append(f"{words}: {how_to_find(data)}")
+    if any(unit.key == "speech" for unit in units) and spoken.speaker_of(preset.speaker) != preset.speaker:
+        skipped.append(f"{preset.speaker} is not installed, so speech is made of syllables without words")
     return Plan(tuple(units), tuple(files), tuple(skipped))
 
 

@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ..datasets.catalogue import CLASSES
 from ..resampling import Interval, Value
 from .experiment import Chart, Claim, Outcome, Summary, Table
 from .outcomes import Setting, lines, mean_of, over_cases, summary, table, ticks
 from .pretrained_summary import WHEN, cases, charts_of, claims_of, paired, tables_of
 from .released import FAMILIES, Preset
-from .released_rows import DEPTHS
+from .released_speech import DEPTHS
 
-_LONGEST, _MOST = 12, 8  # letters of a name in a figure, and subjects there
 INNER = tuple(DEPTHS)[:-1]
 """Depths that the last layer is compared with."""
 
@@ -26,8 +26,11 @@ def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     claims = claims_of(every)
     if set(depths) >= {*INNER, "output"}:
         claims.append(last_layer(depths))
-    shown = [each for each in subjects if each.layer not in DEPTHS][:_MOST]
-    tables = [*tables_of(subjects, every, []), controls(subjects), read_parts(outcomes.get("images")), widths(subjects)]
+    first = {each.family: each for each in reversed(subjects) if each.layer not in DEPTHS}
+    shown = [each for each in subjects if first.get(each.family) is each]  # figures have one row of each family
+    images = outcomes.get("images")
+    asked = [translated(outcomes.get("sentences")), read_parts(images), recognised(images)]
+    tables = [*tables_of(subjects, every, []), controls(subjects), *asked, widths(subjects)]
     return summary(claims, tables, [*charts_of(shown), by_depth(depths)])
 
 
@@ -40,7 +43,7 @@ def subjects_of(outcomes: Mapping[str, Outcome]) -> list[Setting]:
             title = outcome["name"] if single else f"{outcome['name']}, {layer['layer']}"
             about = {
                 "title": title,
-                "short": title if len(title) <= _LONGEST else f"{title[: _LONGEST - 1]}…",
+                "short": outcome["name"],
                 "kind": outcome["kind"],
                 "key": "",
                 "family": family,
@@ -109,6 +112,42 @@ def read_parts(images: Outcome | None) -> Table:
         "higher is closer",
         rows,
         ("R²", "rows shuffled", "share of variance"),
+    )
+
+
+def translated(sentences: Outcome | None) -> Table:
+    """Recall of a translated store, and of translated queries, on held-out sentences."""
+    layers = (sentences or {"layers": []})["layers"]
+    found: dict[str, Any] = next((layer["translation"] for layer in layers if "translation" in layer), {})
+    rows = {}
+    for scenario in ("store", "queries") if found else ():
+        each = found[scenario]
+        values = (*each["recall"], each["untranslated"][-1], found["chance"][-1], found["vectors"])
+        rows[f"{scenario} translated by {each['map']}"] = [Value(float(value)) for value in values]
+    return table(
+        "translation",
+        "Sentences: recall of the sentence itself among the held-out ones, after a switch of the model",
+        "higher is better",
+        rows,
+        ("recall@1", "recall@10", "untranslated @10", "chance @10", "vectors"),
+    )
+
+
+def recognised(images: Outcome | None) -> Table:
+    """Images whose class each network sees, among ten sets of ImageNet's classes."""
+    shares: dict[int, list[Value]] = {}
+    for layer in (images or {"layers": []})["layers"]:
+        for side, place in enumerate(layer["pair"]):
+            values = [layer["recognised"].get(when, [None, None])[side] for when in WHEN]
+            if values[0] is not None:
+                shares[place] = [*map(Value, values), Value(1 / CLASSES)]
+    names = FAMILIES["images"].models
+    return table(
+        "recognised",
+        "Images of CIFAR-10 whose class has the best score among ten sets of ImageNet's classes",
+        "higher is better: weights, classes and images are read rightly",
+        {names[place]: values for place, values in sorted(shares.items())},
+        ("trained", "untrained", "guessing"),
     )
 
 
