@@ -324,6 +324,49 @@ def test_hdf5_chunks_that_fill_the_memory_are_refused(tmp_path):
     assert "smaller chunks" in refusal(tmp_path / "a.h5")
 
 
+@pytest.mark.parametrize("chunks", [(1000, 1000), None])
+@pytest.mark.parametrize("suffix", ["h5", "zarr"])
+def test_arrays_that_declare_terabytes_and_hold_nothing_are_refused(tmp_path, suffix, chunks):
+    path, shape = tmp_path / f"a.{suffix}", (10**9, 1000)
+    if suffix == "h5":
+        with h5py.File(path, "w") as file:
+            file.create_dataset("z", shape, "f4", chunks=chunks)
+    else:
+        zarr.create_array(path, shape=shape, dtype="f4", chunks=chunks or (10**4, 1000))
+    assert "it may be a bomb" in refusal(path)
+
+
+def test_zeros_that_compress_well_and_are_not_many_are_read(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("z", (10**6, 8), "f4", chunks=(10**4, 8), compression="gzip")
+    assert isorep.read(tmp_path / "a.h5").shape == (10**6, 8)
+
+
+def test_groups_inside_of_thousands_of_groups_are_refused_and_a_few_are_read(tmp_path):
+    for depth in (60, 3000):
+        with h5py.File(tmp_path / f"{depth}.h5", "w") as file:
+            file.create_dataset("/".join(["g"] * depth + ["z"]), data=VALUES)
+            file["again"] = file["g"]  # a second name of the same group
+            file["g/round"] = file["g"]  # a circle
+    np.testing.assert_array_equal(isorep.read(tmp_path / "60.h5").values[:], VALUES)
+    assert "groups in each other" in refusal(tmp_path / "3000.h5")
+
+
+@pytest.mark.timeout(300)  # a search for each name among all others takes far longer
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_tables_of_very_many_columns_are_read(tmp_path, kind):
+    names = [f"c{column}" for column in range(60_000)]
+    values = np.random.default_rng(0).normal(size=(3, len(names)))
+    path = tmp_path / f"wide.{kind}"
+    if kind == "csv":
+        path.write_text("\n".join([",".join(names), *(",".join(map(str, row)) for row in values.tolist())]))
+    else:
+        pq.write_table(pa.table(list(values.T), names=names), path)
+    read = isorep.read(path)
+    np.testing.assert_array_equal(read.values[:], values)
+    assert read.columns == tuple(names)
+
+
 @pytest.mark.parametrize("where", ["values", "ids"])
 def test_hdf5_chunks_that_unpack_to_more_than_they_declare_are_refused(tmp_path, where):
     path = tmp_path / "bomb.h5"
