@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import pickle
 import struct
 import subprocess
@@ -23,7 +24,7 @@ import zarr
 import zarr.codecs
 
 import isorep
-from isorep.storage import column
+from isorep.storage import column, examine
 
 GIGABYTE = 10**9
 VALUES = np.random.default_rng(0).normal(size=(200, 3))
@@ -352,10 +353,43 @@ def test_groups_inside_of_thousands_of_groups_are_refused_and_a_few_are_read(tmp
     assert "groups in each other" in refusal(tmp_path / "3000.h5")
 
 
+CHILDREN = {
+    "crash": "import os, sys; sys.stdin.readline(); os.abort()",
+    "hang": "from isorep.storage import examine; examine._SECONDS = 1; "
+    "examine._look = lambda path: [0 for _ in iter(int, 1)]; examine.serve()",
+    "memory": "from isorep.storage import examine; examine._look = lambda path: bytearray(2**31); examine.serve()",
+}
+
+
+@pytest.mark.parametrize("kind", CHILDREN)
+def test_hdf5_files_on_which_the_library_crashes_or_hangs_are_refused(tmp_path, kind, monkeypatch):
+    first, second = tmp_path / "a.h5", tmp_path / "b.h5"
+    for path in (first, second):
+        isorep.write(VALUES, path)
+    real = examine._started
+
+    def broken():
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        command = [sys.executable, "-c", CHILDREN[kind]]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        return subprocess.Popen(command, text=True, env=environment, **pipes)
+
+    examine._CHILD.end()
+    monkeypatch.setattr(examine, "_started", broken)
+    if kind == "memory":  # the child survives it, and the reader has its own checks
+        np.testing.assert_array_equal(isorep.read(first).values[:], VALUES)
+    else:
+        with pytest.raises(isorep.InputError, match=r"a\.h5: the HDF5 library crashed on it, or took too long"):
+            isorep.read(first)
+    examine._CHILD.end()
+    monkeypatch.setattr(examine, "_started", real)
+    np.testing.assert_array_equal(isorep.read(second).values[:], VALUES)
+
+
 @pytest.mark.timeout(300)  # a search for each name among all others takes far longer
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_tables_of_very_many_columns_are_read(tmp_path, kind):
-    names = [f"c{column}" for column in range(60_000)]
+    names = [f"c{column}" for column in range(60_000 if kind == "csv" else 8_000)]
     values = np.random.default_rng(0).normal(size=(3, len(names)))
     path = tmp_path / f"wide.{kind}"
     if kind == "csv":

@@ -19,12 +19,13 @@ import numpy as np
 from ..errors import InputError, import_extra
 from ..representation import Array
 from . import tree
+from .examine import examine
 from .naming import as_text, require_plausible
 from .registry import Contents, RowStream
 from .scratch import MEMORY_LIMIT
 
 _BRIDGE = 2**16
-_MOST_NODES = 10**5
+_MOST_NODES = 2 * 10**4
 _DEEPEST = 64  # groups in each other: to walk through them takes the square of their number
 
 GAPS = True  # columns may have missing entries
@@ -148,9 +149,11 @@ class HDF5Tree(tree.Tree):
 
     noun = "dataset"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, examined: bool = False) -> None:
         self.path, self.bridge = path, _BRIDGE
         self._h5py = h5py()
+        if not examined:
+            examine(path)
         self.group, self.array = self._h5py.Group, self._h5py.Dataset
         self._file = self._h5py.File(path, "r")
 
@@ -199,6 +202,10 @@ class HDF5Tree(tree.Tree):
         if dataset.dtype.kind not in "fiub":
             raise InputError(f"dataset {name!r} holds {dataset.dtype}, which is neither numbers nor text")
         return checked[0 : len(dataset)]
+
+    def checked(self, name: str) -> CheckedDataset:
+        """A dataset whose chunks are checked before they are unpacked."""
+        return CheckedDataset(self._array(name))
 
     def _checked(self, array: Any) -> CheckedDataset:
         return CheckedDataset(array)
