@@ -9,7 +9,7 @@ WORKERS ?= 2
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 PYTEST := -m pytest --numprocesses $(WORKERS) --dist loadfile
 
-.PHONY: install demo test test-kernels test-lowest test-python lint docs figures wheel bench bench-quick chromium clean
+.PHONY: install demo test test-kernels test-lowest test-python fuzz faults lint docs figures wheel bench bench-quick chromium clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,6 +19,8 @@ help:
 	@echo "make test-kernels  numeric tests under every processor kernel of BLAS, numpy and torch"
 	@echo "make test-lowest   all tests but the browser's with the lowest versions that pyproject.toml claims"
 	@echo "make test-python PYTHON=/path/to/python3.13  the same tests under another Python"
+	@echo "make fuzz      damaged and random files for every reader, ten minutes each way"
+	@echo "make faults    commands killed at random moments and run again"
 	@echo "make docs      the documentation, in docs/_build/html, with its links checked"
 	@echo "make figures   pictures and outputs in README and docs, made again"
 	@echo "make wheel     the package to install elsewhere, in dist"
@@ -45,6 +47,17 @@ test-lowest: .venv-lowest/test.stamp
 
 test-python: $(OTHER)/test.stamp
 	$(ONE_THREAD) $(OTHER)/bin/python $(PYTEST)
+
+# atheris follows the coverage of the readers; where it cannot be installed, the corpus alone is run.
+fuzz: .venv/dev.stamp
+	$(BIN)/python tests/hostile.py --seconds 600
+	@if $(PYTHON) -m venv .venv-fuzz && .venv-fuzz/bin/python $(INSTALL) atheris; then \
+		echo "$(CURDIR)/$$(ls -d .venv/lib/python3*/site-packages)" > $$(ls -d .venv-fuzz/lib/python3*/site-packages)/isorep.pth; \
+		PYTHONPATH=src .venv-fuzz/bin/python tests/fuzz.py -max_total_time=600 -timeout=10 -rss_limit_mb=2048; \
+	else echo "atheris could not be installed: only the corpus was run"; fi
+
+faults: .venv/dev.stamp
+	$(BIN)/python tests/faults.py
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .

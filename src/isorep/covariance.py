@@ -54,6 +54,12 @@ _MOST_NAMED = 10
 HARDLY = 1e-4  # of the median column's spread: a column that varies by no more does not count as a dimension
 
 
+def or_tiny(mean: Array) -> str:
+    """What else than identical rows may have no variance: values whose squares vanish, where the mean allows it."""
+    tiny = float(np.abs(mean).max(initial=0.0)) < _LEAST_SPREAD
+    return " (or they differ by less than 1e-150, and must be rescaled: squares of such values vanish)" if tiny else ""
+
+
 @dataclass(frozen=True, eq=False)
 class Factor:
     r"""A covariance :math:`\Sigma=F^\top F` in factored form: ``root`` is the (r, d) matrix :math:`F`.

@@ -1,19 +1,28 @@
-"""Files that are written completely or not at all, and never with the secrets of a URL."""
+"""Files that are written completely or not at all, and text without the secrets of a URL and without control codes."""
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from .errors import InputError
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # Windows: what a killed process leaves behind stays there
+    fcntl = None
 
 HIDDEN = "***"
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<rest>[^\s'\"<>]+)", re.IGNORECASE)
@@ -62,6 +71,22 @@ def _hidden_value(found: re.Match[str]) -> str:
     return f"{mark}{name}={HIDDEN if value and _SECRET.search(name) else value}"
 
 
+_CONTROLS = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
+
+
+def visible(text: str, keep: str = "") -> str:
+    r"""Text whose control characters are written out: names and ids of files must not steer a terminal or a page.
+
+    Besides line breaks and escape codes, these are marks that turn the direction of text, and halves of characters.
+
+    Examples
+    --------
+    >>> visible("seed 0" + chr(27) + "[2J" + chr(10) + "verdict: the same")
+    'seed 0\\x1b[2J\\nverdict: the same'
+    """
+    return _CONTROLS.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
+
+
 def finite_json(result: Any, **on_one_line: Any) -> str:
     """Plain data as JSON text; JSON has no infinity and no NaN, so both become null.
 
@@ -90,14 +115,22 @@ def write_text(path: str | Path, text: str) -> None:
 
 @contextmanager
 def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
-    """A temporary file or folder next to the target that replaces it at the end, and is removed on any error."""
-    prefix, suffix = f".{path.name}-", "".join(path.suffixes[-2:])
+    """A temporary file or folder next to the target that replaces it at the end, and is removed on any error.
+
+    A process that is killed cannot remove it: the next one that writes the same target does. The lock on it tells
+    whether somebody is still writing.
+    """
+    prefix, suffix = f".{path.name[:_LONGEST_NAME]}-isorep-", "".join(path.suffixes[-2:])[-_LONGEST_NAME:]
+    for left in _left_behind(path.parent, prefix, suffix):
+        _remove(left)
     if folder:
         temporary = Path(tempfile.mkdtemp(suffix, prefix, path.parent))
     else:
         handle, name = tempfile.mkstemp(suffix, prefix, path.parent)
         os.close(handle)
         temporary = Path(name)
+    _WRITING.add(temporary)
+    lock = _locked(temporary)
     try:
         yield temporary
         umask = os.umask(0)
@@ -107,14 +140,65 @@ def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
             _swap(temporary, path)
         else:
             temporary.replace(path)
+    except OSError as error:
+        _remove(temporary)
+        if error.errno in _NO_ROOM:  # such an error names no file, or the temporary one
+            raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+        raise
     except BaseException:
         _remove(temporary)
         raise
+    finally:
+        _WRITING.discard(temporary)
+        if lock is not None:
+            os.close(lock)
+
+
+_LONGEST_NAME = 100  # letters of a target in the name of its temporary file: names have at most 255 bytes
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FRESH = 2.0  # seconds: a temporary file may be so young that it is not locked yet
+_WRITING: set[Path] = set()  # by this process, whose own locks would not stop it
+
+
+def _locked(path: Path) -> int | None:
+    """An open file that this process alone has locked; None where another one has, or where there are no locks.
+
+    The lock ends with the process. Files have the locks of fcntl, since HDF5 itself takes those of flock.
+    """
+    if fcntl is None:
+        return None
+    folder = path.is_dir()
+    try:
+        handle = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
+    except OSError:
+        return None
+    try:
+        (fcntl.flock if folder else fcntl.lockf)(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def _left_behind(folder: Path, prefix: str, suffix: str) -> list[Path]:
+    """Temporary files of a target that no process is writing."""
+    named = [each for each in folder.iterdir() if each.name.startswith(prefix) and each.name.endswith(suffix)]
+    return [each for each in named if not each.is_symlink() and _is_left(each)]
+
+
+def _is_left(path: Path) -> bool:
+    if path in _WRITING or time.time() - path.stat().st_mtime < _FRESH:
+        return False
+    lock = _locked(path)
+    if lock is None:
+        return False
+    os.close(lock)
+    return True
 
 
 def _swap(new: Path, old: Path) -> None:
     """Replace one folder by another: a folder that is not empty cannot be renamed over."""
-    aside = Path(tempfile.mkdtemp(dir=old.parent, prefix=f".{old.name}-"))
+    aside = Path(tempfile.mkdtemp(dir=old.parent, prefix=f".{old.name[:_LONGEST_NAME]}-isorep-"))
     old.replace(aside)
     try:
         new.replace(old)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from .covariance import Factor
+from .covariance import Factor, or_tiny
 from .errors import InputError
 from .representation import Array, Matrix, Representation, RowMatch, match_rows, reading_notes, told_apart
 from .resampling import assign_folds, common_codes
@@ -97,7 +97,8 @@ def rms_radius(name: str, n: int, mean: Array, sums: Array) -> float:
     Rows that are all the same, and spreads whose squares leave float64, are refused.
     """
     if not np.trace(sums) > (np.finfo(float).eps * np.linalg.norm(mean)) ** 2 * n:
-        raise InputError(f"all rows of {name} are identical, as far as float64 can tell: there is no diameter")
+        told = f"all rows of {name} are identical, as far as float64 can tell{or_tiny(mean)}"
+        raise InputError(f"{told}: there is no diameter")
     radius = float(np.sqrt(np.trace(sums) / n))
     if not 1e-140 < radius < 1e140:
         raise InputError(f"the values of {name} spread by {radius:.0e}: rescale, their squares leave float64")

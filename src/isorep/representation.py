@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from .annotated import dense, is_annotated, opened
 from .chunked import ChunkedRows, is_dask
 from .errors import InputError
-from .files import without_secrets
+from .files import visible, without_secrets
 from .results import cut_inside
 
 Array = NDArray[Any]
@@ -104,6 +104,8 @@ class Representation:
     columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.name, str):
+            object.__setattr__(self, "name", visible(self.name))
         label = self.name or "the representation"
         if is_annotated(self.values):
             self._open_annotated()
@@ -191,6 +193,7 @@ def told_apart(names: Sequence[str], origins: Sequence[Any]) -> list[str]:
     ]
     choices = [list(names), *by_folder, parts]
     best = max(choices, key=lambda told: len(set(told)))
+    best = [visible(name) for name in best]
     often, seen = Counter(best), Counter[str]()
     told = []
     for name in best:

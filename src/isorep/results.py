@@ -22,7 +22,7 @@ import numpy as np
 
 from ._version import __version__
 from .errors import InputError
-from .files import finite_json, without_secrets, write_text
+from .files import finite_json, visible, without_secrets, write_text
 
 if TYPE_CHECKING:
     import pandas
@@ -249,12 +249,14 @@ def text_width() -> int:
 
 def told(verdict: object, *blocks: str, notes: Sequence[str] = (), width: int | None = None) -> str:
     """A result as text: the verdict, then blocks with empty lines between them, then notes, wrapped."""
-    return "\n\n".join(filter(None, [wrapped(f"verdict: {verdict}", width=width), *blocks, noted(notes, width)]))
+    return "\n\n".join(
+        filter(None, [wrapped(f"verdict: {visible(str(verdict))}", width=width), *blocks, noted(notes, width)])
+    )
 
 
 def noted(notes: Sequence[str], width: int | None = None) -> str:
     """One line for each note, wrapped."""
-    return "\n".join(wrapped(f"note: {note}", 6, width) for note in notes)
+    return "\n".join(wrapped(f"note: {visible(note)}", 6, width) for note in notes)
 
 
 def wrapped(text: str, indent: int = 0, width: int | None = None) -> str:
@@ -301,8 +303,9 @@ def aligned(
     """
     width = text_width() if width is None else width
     titles = list(rows[0])
+    rows = [titles, *([visible(cell) for cell in row] for row in rows[1:])]
     if marked:
-        rows = [(f"{MARK if row[0] in marked else ' ' * len(MARK)}{row[0]}", *row[1:]) for row in rows]
+        rows = [[f"{MARK if row[0] in marked else ' ' * len(MARK)}{row[0]}", *row[1:]] for row in rows]
     sizes = [max(len(line) for row in rows for line in row[place].split("\n")) for place in range(len(titles))]
     kept = list(range(len(titles)))
     for title in optional:

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import pickle
 import struct
 import subprocess
@@ -23,7 +24,7 @@ import zarr
 import zarr.codecs
 
 import isorep
-from isorep.storage import column
+from isorep.storage import column, examine
 
 GIGABYTE = 10**9
 VALUES = np.random.default_rng(0).normal(size=(200, 3))
@@ -322,6 +323,82 @@ def test_hdf5_chunks_that_fill_the_memory_are_refused(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("z", (2**20, 2**9), "f8", chunks=(2**19, 2**9), compression="gzip")
     assert "smaller chunks" in refusal(tmp_path / "a.h5")
+
+
+@pytest.mark.parametrize("chunks", [(1000, 1000), None])
+@pytest.mark.parametrize("suffix", ["h5", "zarr"])
+def test_arrays_that_declare_terabytes_and_hold_nothing_are_refused(tmp_path, suffix, chunks):
+    path, shape = tmp_path / f"a.{suffix}", (10**9, 1000)
+    if suffix == "h5":
+        with h5py.File(path, "w") as file:
+            file.create_dataset("z", shape, "f4", chunks=chunks)
+    else:
+        zarr.create_array(path, shape=shape, dtype="f4", chunks=chunks or (10**4, 1000))
+    assert "it may be a bomb" in refusal(path)
+
+
+def test_zeros_that_compress_well_and_are_not_many_are_read(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("z", (10**6, 8), "f4", chunks=(10**4, 8), compression="gzip")
+    assert isorep.read(tmp_path / "a.h5").shape == (10**6, 8)
+
+
+def test_groups_inside_of_thousands_of_groups_are_refused_and_a_few_are_read(tmp_path):
+    for depth in (60, 3000):
+        with h5py.File(tmp_path / f"{depth}.h5", "w") as file:
+            file.create_dataset("/".join(["g"] * depth + ["z"]), data=VALUES)
+            file["again"] = file["g"]  # a second name of the same group
+            file["g/round"] = file["g"]  # a circle
+    np.testing.assert_array_equal(isorep.read(tmp_path / "60.h5").values[:], VALUES)
+    assert "groups in each other" in refusal(tmp_path / "3000.h5")
+
+
+CHILDREN = {
+    "crash": "import os, sys; sys.stdin.readline(); os.abort()",
+    "hang": "from isorep.storage import examine; examine._SECONDS = 1; "
+    "examine._look = lambda path: [0 for _ in iter(int, 1)]; examine.serve()",
+    "memory": "from isorep.storage import examine; examine._look = lambda path: bytearray(2**31); examine.serve()",
+}
+
+
+@pytest.mark.parametrize("kind", CHILDREN)
+def test_hdf5_files_on_which_the_library_crashes_or_hangs_are_refused(tmp_path, kind, monkeypatch):
+    first, second = tmp_path / "a.h5", tmp_path / "b.h5"
+    for path in (first, second):
+        isorep.write(VALUES, path)
+    real = examine._started
+
+    def broken():
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        command = [sys.executable, "-c", CHILDREN[kind]]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        return subprocess.Popen(command, text=True, env=environment, **pipes)
+
+    examine._CHILD.end()
+    monkeypatch.setattr(examine, "_started", broken)
+    if kind == "memory":  # the child survives it, and the reader has its own checks
+        np.testing.assert_array_equal(isorep.read(first).values[:], VALUES)
+    else:
+        with pytest.raises(isorep.InputError, match=r"a\.h5: the HDF5 library crashed on it, or took too long"):
+            isorep.read(first)
+    examine._CHILD.end()
+    monkeypatch.setattr(examine, "_started", real)
+    np.testing.assert_array_equal(isorep.read(second).values[:], VALUES)
+
+
+@pytest.mark.timeout(300)  # a search for each name among all others takes far longer
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_tables_of_very_many_columns_are_read(tmp_path, kind):
+    names = [f"c{column}" for column in range(60_000 if kind == "csv" else 8_000)]
+    values = np.random.default_rng(0).normal(size=(3, len(names)))
+    path = tmp_path / f"wide.{kind}"
+    if kind == "csv":
+        path.write_text("\n".join([",".join(names), *(",".join(map(str, row)) for row in values.tolist())]))
+    else:
+        pq.write_table(pa.table(list(values.T), names=names), path)
+    read = isorep.read(path)
+    np.testing.assert_array_equal(read.values[:], values)
+    assert read.columns == tuple(names)
 
 
 @pytest.mark.parametrize("where", ["values", "ids"])

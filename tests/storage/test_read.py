@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import isorep
-from isorep.storage import column, scratch
+from isorep.storage import column, lazy, scratch
 
 VALUES = np.random.default_rng(0).normal(size=(7, 3))
 IDS = np.array([f"cell {i}" for i in range(7)])
@@ -52,8 +52,13 @@ def test_values_and_ids_come_back(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "safetensors"])
-def test_what_can_be_mapped_is_mapped(tmp_path, kind):
-    assert isinstance(isorep.read(write(tmp_path, kind)).values, np.memmap)
+def test_large_plain_arrays_stay_in_their_file(tmp_path, kind, monkeypatch):
+    assert isinstance(isorep.read(write(tmp_path, kind)).values, np.ndarray)
+    monkeypatch.setattr(lazy, "HELD_BYTES", 50)
+    values = isorep.read(write(tmp_path, kind)).values
+    assert isinstance(values, lazy.PlainMatrix)
+    np.testing.assert_array_equal(values[:], VALUES)
+    np.testing.assert_array_equal(values[[5, 0, 5]], VALUES[[5, 0, 5]])
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ">f4"])

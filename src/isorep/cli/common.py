@@ -18,6 +18,7 @@ from typer import Option
 from typer.core import TyperCommand
 
 from ..errors import InputError, import_extra
+from ..files import visible
 
 if TYPE_CHECKING:
     from ..results import ResultRecord
@@ -40,6 +41,7 @@ def progress_bar(quiet: bool) -> "Iterator[Progress]":
         tasks: dict[str, Any] = {}
 
         def report(stage: str, done: int, total: int) -> None:
+            stage = visible(stage)
             if stage not in tasks:
                 tasks[stage] = bars.add_task(stage, total=total, words="")
             elif done == 0:  # the same stage again, of the next layer
@@ -79,8 +81,13 @@ def bars_on_terminal(quiet: bool) -> Iterator[Any]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    words = TextColumn("left  {task.fields[words]}")
+    columns = (
+        TextColumn("{task.description:<24}", markup=False),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    words = TextColumn("left  {task.fields[words]}", markup=False)
     with Progress(*columns, words, console=Console(stderr=True), transient=True) as bars:
         yield bars
 
@@ -144,7 +151,7 @@ def show(text: str = "") -> None:
     """
     plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
     bold = False
-    for line in text.split("\n"):
+    for line in visible(text, keep="\n\t").split("\n"):
         bold = bool(line) and (bold or line.startswith("verdict: "))
         strong = not plain and (bold or line.startswith("> "))
         typer.echo(typer.style(line, bold=True) if strong else line)
@@ -155,7 +162,7 @@ def show_result(result: object, *facts: str) -> None:
     from ..results import wrapped
 
     verdict, _, rest = str(result).partition("\n\n")
-    show("\n\n".join(filter(None, [verdict, "\n".join(map(wrapped, facts)), rest])))
+    show("\n\n".join(filter(None, [verdict, "\n".join(wrapped(visible(fact)) for fact in facts), rest])))
 
 
 def say(*sentences: str) -> None:
@@ -163,7 +170,7 @@ def say(*sentences: str) -> None:
     from ..results import wrapped
 
     for sentence in sentences:
-        show(wrapped(sentence))
+        show(wrapped(visible(sentence)))
 
 
 @contextmanager
@@ -268,10 +275,15 @@ def tell_outputs(json: Path | None, html: Path | None) -> None:
         show(f"Result: {json}")
 
 
+def warn(sentence: str) -> None:
+    """Print one line on stderr."""
+    typer.echo(visible(sentence), err=True)
+
+
 def fail(*sentences: str) -> None:
     """Say on stderr what exceeds a stated limit, and exit 1; nothing to say is no failure."""
     for sentence in sentences:
-        typer.echo(f"isorep: {sentence}", err=True)
+        warn(f"isorep: {sentence}")
     if sentences:
         raise typer.Exit(1)
 

@@ -248,7 +248,7 @@ def _tell(what: str, rungs: dict[str, float], kind: str = "layer ") -> None:
     """The rungs that are known so far of a layer, or of a pair, above the bars."""
     if rungs:
         errors = ", ".join(f"{name} {error:.4f}" for name, error in rungs.items())
-        print(f"{kind}{what}, held-out errors so far: {errors}", file=sys.stderr)
+        common.warn(f"{kind}{what}, held-out errors so far: {errors}")
 
 
 def _print_layers(result: "LayerComparison", *, reverse: bool) -> None:

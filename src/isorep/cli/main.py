@@ -3,9 +3,12 @@
 Annotations are not postponed in this room: typer would evaluate the text of each of them twice.
 """
 
+import errno
 import io
 import os
+import signal
 import sys
+import threading
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -14,7 +17,7 @@ from typer.core import TyperGroup
 
 from .._version import ISSUES, __version__
 from ..errors import InputError
-from ..files import without_secrets
+from ..files import visible, without_secrets
 from . import (
     blocks,
     compare,
@@ -128,6 +131,11 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):  # a name that the terminal cannot show is no reason to stop
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    with _Asked() as asked:
+        _run(asked)
+
+
+def _run(asked: "_Asked") -> NoReturn:
     try:
         code = app(standalone_mode=False)
         if code == 130:  # how newer versions of typer report what older ones raise
@@ -136,9 +144,9 @@ def run() -> None:
     except InputError as error:
         _stop(str(error), 2)
     except Interrupted as stopped:
-        _stop(f"interrupted; {stopped}", 130)
+        _stop(f"{asked.word}; {stopped}", asked.code)
     except (KeyboardInterrupt, typer.Abort):
-        _stop("interrupted; nothing was written", 130)
+        _stop(f"{asked.word}; nothing was written", asked.code)
     except SystemExit:  # typer's answer to a closed pipe: whoever read our output has seen enough
         sys.exit(0)
     except BrokenPipeError:
@@ -147,7 +155,7 @@ def run() -> None:
     except MemoryError:
         _stop("not enough memory for this input", 2)
     except OSError as error:
-        _stop(f"{error.filename or 'a file'}: {error.strerror or error}", 2)
+        _stop(_told(error), 2)
     except Exception as error:
         if not hasattr(error, "format_message"):
             if "ISOREP_DEBUG" in os.environ:
@@ -167,6 +175,42 @@ def run() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
+class _Asked:
+    """Requests to end: SIGTERM and SIGHUP interrupt as Ctrl-C does, so that temporary files are removed."""
+
+    def __init__(self) -> None:
+        self.word, self.code = "interrupted", 130
+        self._signals: list[int] = []
+
+    def __enter__(self) -> "_Asked":
+        here = threading.current_thread() is threading.main_thread()
+        for name in ("SIGTERM", "SIGHUP") if here else ():
+            number = getattr(signal, name, None)  # Windows has one of them
+            if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # nohup has it ignored
+                signal.signal(number, self._end)
+                self._signals.append(number)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number in self._signals:
+            signal.signal(number, signal.SIG_DFL)
+
+    def _end(self, number: int, frame: Any) -> None:
+        signal.signal(number, signal.SIG_IGN)  # once is enough: the rest is tidying up
+        self.word, self.code = "terminated", 128 + number
+        raise KeyboardInterrupt
+
+
+def _told(error: OSError) -> str:
+    """What the system says, and of which file."""
+    reason = error.strerror or str(error) or type(error).__name__
+    if error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {reason}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return f"what was printed, or a scratch file (TMPDIR), cannot be written: {reason}"
+    return reason
+
+
 def _stop(sentence: str, code: int) -> NoReturn:
-    print(f"isorep: {without_secrets(sentence)}", file=sys.stderr)
+    print(f"isorep: {visible(without_secrets(sentence))}", file=sys.stderr)
     sys.exit(code)

@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from ..errors import InputError
-from .common import FILE, Quiet
+from .common import FILE, Quiet, show
 
 
 def command(
@@ -36,4 +36,4 @@ def command(
     require_writable(output)
     write([read_result(result) for result in results], output)
     if not quiet:
-        print(f"Report: {output}")
+        show(f"Report: {output}")

@@ -274,10 +274,10 @@ def _about_confidence(path: Path, found: "Array") -> str:
 def _check_drift(drift: "Drift", name: str, strict: bool) -> None:
     """Warn of rows that look foreign, or write nothing."""
     if drift and strict:
-        typer.echo(f"isorep: {name}: {drift}; nothing was written", err=True)
+        common.warn(f"isorep: {name}: {drift}; nothing was written")
         raise typer.Exit(1)
     if drift:
-        typer.echo(f"warning: {name}: {drift}", err=True)
+        common.warn(f"warning: {name}: {drift}")
 
 
 _NORMALISE = {"auto": None, "yes": True, "no": False}

@@ -24,7 +24,7 @@ from ..representation import Array
 from ..storage import npz
 from ..storage.hdf5 import HDF5Tree
 from ..storage.lazy import LazyMatrix
-from ..storage.npy import map_array, read_header
+from ..storage.npy import open_array, read_header
 from ..storage.registry import guarded
 from ..storage.scratch import spool
 from .images import DSPRITES, MPI3D, SHAPES3D, SIZE, FactorImages, Layout, once, require_size, resized
@@ -70,7 +70,7 @@ def _labels(path: Path, layout: Layout) -> Array:
             "is needed"
         )
     layout.require_rows(header.shape[0], path)
-    return np.array(map_array(path, header, 0, path.stat().st_size), dtype=np.float64)
+    return np.array(open_array(path, header, 0, path.stat().st_size), dtype=np.float64)
 
 
 def _require(path: Path) -> None:

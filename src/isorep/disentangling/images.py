@@ -16,6 +16,7 @@ from ..representation import Array
 from ..rows import Progress, no_progress
 from ..settings import check_counts
 from ..storage import npy, npz
+from ..storage.lazy import LazyMatrix
 from ..storage.registry import guarded, split_key
 
 FEWEST = 64
@@ -90,12 +91,12 @@ def as_pictures(
     return _checked(pictures, fewest, channels)
 
 
-def _stored(path: Path, key: str | None) -> Array:
-    """The array of a file; nothing is unpickled."""
+def _stored(path: Path, key: str | None) -> Any:
+    """The array of a file, which stays there until images are chosen; nothing is unpickled."""
     if not path.exists():
         raise MissingFileError(f"{path} does not exist")
     if path.suffix == ".npy":
-        return np.asanyarray(npy.load(path, key, None).values)
+        return npy.load(path, key, None).values
     if path.suffix == ".npz":
         return npz.array(path, key or "images")
     raise InputError(f"{path.name} is no folder of images, and no .npy or .npz file")
@@ -107,25 +108,25 @@ def _array(given: Any, name: str, size: int, most: int | None, rng: np.random.Ge
     if is_annotated(given):
         raise InputError(f"{name} is an AnnData object, which holds rows and no images: see isorep.ICA")
     try:
-        values = np.asanyarray(given.detach().cpu() if hasattr(given, "detach") else given)
+        stored = given if isinstance(given, LazyMatrix) else _as_array(given)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} cannot be taken as an array: {error}") from None
-    if values.dtype.kind not in "uif":
-        raise InputError(f"{name} holds {values.dtype} where bytes or numbers in [0, 1] are needed")
-    if values.ndim == 3 and values.shape[-1] in (3, 4):
-        single = f"{name} has the shape {values.shape}, as a single image has"
+    if stored.dtype.kind not in "uif":
+        raise InputError(f"{name} holds {stored.dtype} where bytes or numbers in [0, 1] are needed")
+    if len(stored.shape) == 3 and stored.shape[-1] in (3, 4):
+        single = f"{name} has the shape {stored.shape}, as a single image has"
         raise InputError(f"{single}: give (n, height, width, channels), also where n is 1")
-    if values.ndim == 3:
-        values = values[..., None]
-    if values.ndim != 4 or values.shape[-1] not in (1, 3, 4) or min(values.shape) < 1:
+    shape = (*stored.shape, 1) if len(stored.shape) == 3 else stored.shape
+    if len(shape) != 4 or shape[-1] not in (1, 3, 4) or min(shape) < 1:
         wanted = "(n, height, width) or (n, height, width, channels) with 1, 3 or 4 channels"
-        raise InputError(f"{name} has the shape {np.shape(given)} where {wanted} is needed")
-    count = len(values)
+        raise InputError(f"{name} has the shape {stored.shape} where {wanted} is needed")
+    count = len(stored)
     rows = _chosen(count, most, rng)
     notes = []
-    if values.shape[-1] == 4:
+    if shape[-1] == 4:
         notes.append("the fourth channel, transparency, was left out")
-    values = np.asarray(values[..., :3][rows] if len(rows) < len(values) else values[..., :3])
+    chosen = np.asarray(stored[rows] if len(rows) < count else stored[:])
+    values = chosen.reshape(-1, *shape[1:])[..., :3]
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         wrong = rows[~np.isfinite(values).all(axis=(1, 2, 3))][0]
         raise InputError(f"{name} holds values that are not finite, the first in image {wrong}")
@@ -133,6 +134,10 @@ def _array(given: Any, name: str, size: int, most: int | None, rng: np.random.Ge
         values = 255 * values.astype(np.uint8)
         notes.append("its whole numbers are 0 and 1: they were read as black and white")
     return Pictures(_resized(values, size, name), name, rows, count, notes=tuple(notes))
+
+
+def _as_array(given: Any) -> Array:
+    return np.asanyarray(given.detach().cpu() if hasattr(given, "detach") else given)
 
 
 def _folder(path: Path, size: int, most: int | None, fewest: int, rng: np.random.Generator, tell: Progress) -> Pictures:

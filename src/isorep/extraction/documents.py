@@ -199,7 +199,7 @@ def _label(value: Any, where: str, name: str) -> int | str:
 
 def _parquet(path: Path) -> Any:
     parquet = import_extra("pyarrow.parquet", "io", "parquet")
-    return guarded(path, lambda: parquet.ParquetFile(path, memory_map=True))
+    return guarded(path, lambda: parquet.ParquetFile(path, memory_map=False))
 
 
 @dataclass(frozen=True)

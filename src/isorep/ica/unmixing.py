@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ..chunked import ChunkedRows, is_dask
-from ..covariance import principal, resolve_alone
+from ..covariance import or_tiny, principal, resolve_alone
 from ..errors import InputError
 from ..moments import Moments, moments_alone
 from ..representation import Array, Matrix, rounding_of
@@ -100,7 +100,7 @@ def whiten(
     if total.n < 2:
         raise InputError("one row has no variance: there is nothing to whiten")
     if factor.rank == 0:
-        raise InputError("X has no variance: all rows are identical")
+        raise InputError(f"X has no variance: all rows are identical{or_tiny(total.source_mean)}")
     units = np.where(factor.spread > 0, factor.spread, 1.0) if standardise else np.ones(len(factor.spread))
     components, mixing, deviations, axes = principal(factor, units)
     kept: Any = factor.rank if n_components is None else n_components

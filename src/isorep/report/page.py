@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from .._version import __version__
 from ..errors import InputError
-from ..files import write_text
+from ..files import visible, write_text
 from ..results import ResultRecord
 from .document import (
     Answer,
@@ -85,11 +85,9 @@ def _written(pages: Sequence[Page], title: str) -> str:
     script, style = _asset("report.js"), _asset("report.css")
     script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assets = {"style": Markup(style), "script": Markup(script), "script_hash": script_hash}
-    return (
-        _environment()
-        .get_template("page.html")
-        .render(pages=pages, title=title, deep=int(len(pages) > 1), version=__version__, **assets)
-    )
+    page = _environment().get_template("page.html")
+    written = page.render(pages=pages, title=title, deep=int(len(pages) > 1), version=__version__, **assets)
+    return visible(written, keep="\n\t")
 
 
 def _first(parts: Sequence[Part], kind: str) -> Part | None:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy import linalg
 
-from ..covariance import Factor, factor_covariance, hardly_vary, rank_tolerance, resolve_alone
+from ..covariance import Factor, factor_covariance, hardly_vary, or_tiny, rank_tolerance, resolve_alone
 from ..errors import InputError
 from ..moments import Moments, fold_moments, moments_alone, require_memory
 from ..representation import Array, Matrix, Representation, as_representation, match_rows, reading_notes, rounding_of
@@ -139,7 +139,7 @@ def frame_of(values: Matrix, name: str) -> Frame:
     n, d = values.shape
     if n <= d:
         mean, left, deviations, axes, _ = decompose_few_rows(values, name)
-        _require_variation(len(deviations), name)
+        _require_variation(len(deviations), name, mean)
         return Frame(n, mean, deviations * np.sqrt(n), axes, left=left)
 
     def moments(mean: Array | None, basis: Array | None) -> Moments:
@@ -152,7 +152,7 @@ def frame_of(values: Matrix, name: str) -> Frame:
 
 def frame_of_factor(factor: Factor, n: int, mean: Array, name: str) -> Frame:
     """Principal axes of a factored covariance."""
-    _require_variation(factor.rank, name)
+    _require_variation(factor.rank, name, mean)
     turn, values, axes = np.linalg.svd(factor.root, full_matrices=False)
     return Frame(n, mean, values * np.sqrt(n), axes.T, factor.whitener @ turn / np.sqrt(n))
 
@@ -190,9 +190,10 @@ def decompose_few_rows(
     return mean, left @ turn, deviations, axes.T, constant
 
 
-def _require_variation(rank: int, name: str) -> None:
+def _require_variation(rank: int, name: str, mean: Array) -> None:
     if rank == 0:
-        raise InputError(f"all rows of {name} are identical, as far as their precision tells: nothing can be compared")
+        told = f"all rows of {name} are identical, as far as their precision tells{or_tiny(mean)}"
+        raise InputError(f"{told}: nothing can be compared")
 
 
 _SMALL = 2**17  # scores of at most so many cells are shuffled in float64: float32 would save nothing

@@ -19,11 +19,14 @@ import numpy as np
 from ..errors import InputError, import_extra
 from ..representation import Array
 from . import tree
+from .examine import examine
 from .naming import as_text, require_plausible
 from .registry import Contents, RowStream
 from .scratch import MEMORY_LIMIT
 
 _BRIDGE = 2**16
+_MOST_NODES = 2 * 10**4
+_DEEPEST = 64  # groups in each other: to walk through them takes the square of their number
 
 GAPS = True  # columns may have missing entries
 
@@ -146,9 +149,11 @@ class HDF5Tree(tree.Tree):
 
     noun = "dataset"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, examined: bool = False) -> None:
         self.path, self.bridge = path, _BRIDGE
         self._h5py = h5py()
+        if not examined:
+            examine(path)
         self.group, self.array = self._h5py.Group, self._h5py.Dataset
         self._file = self._h5py.File(path, "r")
 
@@ -165,13 +170,25 @@ class HDF5Tree(tree.Tree):
     def arrays(self) -> dict[str, tuple[tuple[int, ...], str]]:
         """The shapes of all datasets, and the kinds of their dtypes."""
         shapes: dict[str, tuple[tuple[int, ...], str]] = {}
-
-        def visit(name: str, node: Any) -> None:
-            if isinstance(node, self._h5py.Dataset):
-                shapes[name] = tuple(node.shape or ()), node.dtype.kind
-
-        self._file.visititems(visit)
-        return shapes
+        pending: list[tuple[str, Any]] = [("", self._file)]
+        seen = {self._file.id}
+        while pending:
+            before, group = pending.pop()
+            names = sorted(group.keys())
+            if len(shapes) + len(names) > _MOST_NODES or before.count("/") > _DEEPEST:
+                raise InputError(
+                    f"it has more than {_MOST_NODES} datasets, or more than {_DEEPEST} groups in each other"
+                )
+            for name in names:
+                if not isinstance(group.get(name, getlink=True), self._h5py.HardLink):
+                    continue  # not followed
+                node = group[name]
+                if isinstance(node, self._h5py.Dataset):
+                    shapes[f"{before}{name}"] = tuple(node.shape or ()), node.dtype.kind
+                elif isinstance(node, self._h5py.Group) and node.id not in seen:
+                    seen.add(node.id)
+                    pending.append((f"{before}{name}/", node))
+        return dict(sorted(shapes.items()))
 
     def vector(self, name: str) -> Array:
         """A one-dimensional dataset, as numbers or text."""
@@ -185,6 +202,10 @@ class HDF5Tree(tree.Tree):
         if dataset.dtype.kind not in "fiub":
             raise InputError(f"dataset {name!r} holds {dataset.dtype}, which is neither numbers nor text")
         return checked[0 : len(dataset)]
+
+    def checked(self, name: str) -> CheckedDataset:
+        """A dataset whose chunks are checked before they are unpacked."""
+        return CheckedDataset(self._array(name))
 
     def _checked(self, array: Any) -> CheckedDataset:
         return CheckedDataset(array)
@@ -251,6 +272,10 @@ class CheckedChunks(ABC):
                 self._checked.add(band)
 
     @abstractmethod
+    def stored_bytes(self, enough: int) -> int:
+        """The bytes that the array takes in its file or folder; counting may stop once there are ``enough``."""
+
+    @abstractmethod
     def _check_chunk(self, position: tuple[int, ...]) -> None:
         """Check the chunk at a place of the grid, where there is one."""
 
@@ -284,6 +309,10 @@ class CheckedDataset(CheckedChunks):
         self._packing = _packing(dataset)
         super().__init__(dataset, dataset.chunks if self._packing else None)
         self._size = math.prod(dataset.chunks or ()) * dataset.dtype.itemsize
+
+    def stored_bytes(self, enough: int) -> int:
+        """The bytes of the dataset in the file."""
+        return int(self._stored.id.get_storage_size())
 
     def _check_chunk(self, position: tuple[int, ...]) -> None:
         corner = tuple(step * index for step, index in zip(self._stored.chunks, position, strict=True))

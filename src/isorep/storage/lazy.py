@@ -1,14 +1,17 @@
 """Lazy matrices in files: row slices, and rows by index in any order, are read as arrays.
 
-HDF5 and zarr are fast at slices and slow at indices. Here an index is sorted, its neighbours are read together, and the
-rows are returned in the requested order.
+Plain arrays are read by position, never mapped: a mapped file that shrinks ends the process (SIGBUS). HDF5 and zarr are
+fast at slices and slow at indices. Here an index is sorted, its neighbours are read together, and the rows are returned
+in the requested order.
 """
 
 from __future__ import annotations
 
 import math
 import mmap
+import os
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +20,9 @@ from ..errors import InputError
 from ..representation import Array
 from .scratch import MEMORY_LIMIT
 
+HELD_BYTES = 2**26  # a plain array up to this size is read at once
 _RUN_BYTES = 2**25
+_PLAIN_BRIDGE = 2**14
 _MOST_PIECES = 2**16
 
 
@@ -114,6 +119,85 @@ class StoredMatrix(LazyMatrix):
             taken[begin:end] = self._slice(first, int(rows[end - 1]) + 1)[rows[begin:end] - first]
             begin = end
         return taken
+
+
+class PlainArray:
+    """An array that lies uncompressed in a file, from byte ``offset`` on; it is refused once the file has changed."""
+
+    def __init__(self, path: Path, shape: tuple[int, ...], dtype: Any, offset: int, *, by_columns: bool) -> None:
+        self.shape, self.dtype = shape, np.dtype(dtype)
+        self._path, self._offset, self._by_columns = path, offset, by_columns
+        self._file = _Descriptor(path)
+        self._stamp = self._file.stamp()
+
+    def __getitem__(self, rows: slice) -> Array:
+        start, stop, _ = rows.indices(self.shape[0])
+        count, rest = max(stop - start, 0), math.prod(self.shape[1:])
+        item = self.dtype.itemsize
+        if self._by_columns:  # the first index runs fastest: a piece of every column
+            pieces = np.empty((rest, count), self.dtype)
+            for place, piece in enumerate(pieces):
+                self._fill(piece, self._offset + (place * self.shape[0] + start) * item)
+            block = pieces.T.reshape((count, *self.shape[1:]), order="F")
+        else:
+            block = np.empty((count, *self.shape[1:]), self.dtype)
+            self._fill(block, self._offset + start * rest * item)
+        if self._file.stamp() != self._stamp:
+            raise InputError("the file was changed while it was read: run again when nothing writes to it")
+        return block
+
+    def _fill(self, block: Array, position: int) -> None:
+        if block.nbytes == 0:
+            return
+        view = memoryview(block.reshape(-1).view(np.uint8))
+        while len(view):
+            count = self._file.read_at(view, position)
+            if not count:
+                raise InputError("the file became shorter while it was read: run again when nothing writes to it")
+            view, position = view[count:], position + count
+
+
+class _Descriptor:
+    """An open file, which is closed with the last array that reads it; a copy in another process opens it again."""
+
+    def __init__(self, path: Path) -> None:
+        self._number = -1  # if opening fails there is nothing to close
+        self._path = path
+        self._number = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Descriptor, (self._path,)
+
+    def __del__(self) -> None:
+        if self._number >= 0:
+            os.close(self._number)
+
+    def stamp(self) -> tuple[int, int]:
+        """What changes when the file is written to: its size, and the time of the last change."""
+        known = os.fstat(self._number)
+        return known.st_size, known.st_mtime_ns
+
+    def read_at(self, view: memoryview, position: int) -> int:
+        """Read into memory from a position of the file; the number of bytes."""
+        if hasattr(os, "preadv"):
+            return os.preadv(self._number, [view], position)
+        with self._path.open("rb", buffering=0) as file:  # Windows cannot read at a position
+            file.seek(position)
+            return file.readinto(view) or 0
+
+
+class PlainMatrix(StoredMatrix):
+    """A plain array of a file, whose rows are read on demand."""
+
+    def __init__(self, path: Path, shape: tuple[int, ...], dtype: Any, offset: int, *, by_columns: bool) -> None:
+        stored = PlainArray(path, shape, dtype, offset, by_columns=by_columns)
+        super().__init__(stored, path.name, None, _PLAIN_BRIDGE)
+
+
+def held_if_small(values: Any) -> Any:
+    """A plain array of a file as an array in memory, unless it is large."""
+    small = isinstance(values, PlainMatrix) and math.prod(values.shape) * values.dtype.itemsize <= HELD_BYTES
+    return values[:] if small else values
 
 
 def require_small_pieces(shape: tuple[int, ...], itemsize: int, chunks: tuple[int, ...] | None) -> None:

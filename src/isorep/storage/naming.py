@@ -116,6 +116,7 @@ def choose_columns(kinds: Mapping[str, str], key: str | None, used: Collection[s
         Columns of row ids, groups and labels.
     """
     hidden = {*used, *INDEX_NAMES, *IDS_NAMES}
+    used = frozenset(used)
     lists = [name for name, kind in kinds.items() if kind == LIST and name not in used]
     plain = [name for name, kind in kinds.items() if name not in hidden and kind != LIST]
     if key is not None:
@@ -144,8 +145,8 @@ def choose_columns(kinds: Mapping[str, str], key: str | None, used: Collection[s
 
 def _besides(others: dict[str, str], chosen: Collection[str], reason: str) -> dict[str, str]:
     """Columns that were not chosen: the reason for those that could have been, what they hold for the others."""
-    could_be = (NUMBER, FLAG, LIST)
-    return {name: reason if kind in could_be else kind for name, kind in others.items() if name not in chosen}
+    could_be, taken = (NUMBER, FLAG, LIST), frozenset(chosen)
+    return {name: reason if kind in could_be else kind for name, kind in others.items() if name not in taken}
 
 
 def other_arrays(shapes: dict[str, tuple[int, ...]], name: str, key: str | None) -> dict[str, str]:

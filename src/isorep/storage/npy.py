@@ -1,4 +1,4 @@
-"""numpy ``.npy`` files: mapped, never unpickled. Also the header reading that npz members share."""
+"""numpy ``.npy`` files: read by position, never unpickled. Also the header reading that npz members share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
-from .lazy import StoredMatrix
+from .lazy import PlainMatrix, StoredMatrix
 from .registry import Contents, RowStream
 from .remote import RemoteArray, RemotePath, is_remote
 
@@ -20,7 +20,7 @@ _BRIDGE = 2**20  # bytes that are cheaper to read than to skip
 
 
 def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
-    """Map the array of an npy file; ids may be another npy file, here or in its folder."""
+    """Open the array of an npy file; ids may be another npy file, here or in its folder."""
     if key is not None:
         raise InputError(f"an npy file holds one array without names, so key {key!r} cannot be found in it")
     labels = None if ids is None else _labels(path, ids)
@@ -28,7 +28,7 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
         header = read_header(file)
     if is_remote(path):
         return Contents(_remote(path, header), labels)
-    return Contents(map_array(path, header, 0, path.stat().st_size), labels)
+    return Contents(open_array(path, header, 0, path.stat().st_size), labels)
 
 
 def _labels(path: Path, ids: str) -> Array:
@@ -61,7 +61,7 @@ def vector(path: Path) -> Array:
     if is_remote(path):
         _require_whole(header, path.stat().st_size)
         return RemoteArray(path, header.shape, header.dtype, header.offset)[:]
-    return np.asarray(map_array(path, header, 0, path.stat().st_size))
+    return np.asarray(open_array(path, header, 0, path.stat().st_size))
 
 
 def save(path: Path, rows: RowStream, key: str | None) -> None:
@@ -116,19 +116,14 @@ def read_header(file: IO[bytes]) -> Header:
     return Header(tuple(int(size) for size in shape), fortran_order, dtype, file.tell())
 
 
-def map_array(path: Path, header: Header, start: int, available: int) -> Array:
-    """Map the data of an npy stream that begins at byte ``start`` of a file."""
+def open_array(path: Path, header: Header, start: int, available: int) -> Any:
+    """The data of an npy stream that begins at byte ``start`` of a file, which stay in the file."""
     _require_whole(header, available)
     if header.data_bytes == 0:
         return np.empty(header.shape, header.dtype)
-    return np.memmap(
-        path,
-        dtype=header.dtype,
-        mode="r",
-        offset=start + header.offset,
-        shape=header.shape,
-        order="F" if header.fortran_order else "C",
-    )
+    shape = header.shape or (1,)
+    matrix = PlainMatrix(path, shape, header.dtype, start + header.offset, by_columns=header.fortran_order)
+    return matrix if header.shape else matrix[0]
 
 
 def _require_whole(header: Header, available: int) -> None:

@@ -1,4 +1,4 @@
-"""numpy ``.npz`` archives: members stored plain are mapped, compressed ones unpacked in blocks."""
+"""numpy ``.npz`` archives: members stored plain stay in the file, compressed ones unpacked in blocks."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import struct
 import zipfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
 from .naming import choose_named, require_plausible, require_vector
-from .npy import Header, exactly, map_array, read_header, write_array
+from .npy import Header, exactly, open_array, read_header, write_array
 from .registry import Contents, RowStream
 from .scratch import spool
 
@@ -47,8 +47,8 @@ def peek(path: Path, name: str) -> Header:
         return _header(archive, _named(archive, name))
 
 
-def array(path: Path, name: str) -> Array:
-    """One array of an archive, mapped or unpacked in blocks; no other member is read."""
+def array(path: Path, name: str) -> Any:
+    """One array of an archive, left in the file or unpacked in blocks; no other member is read."""
     with _open(path) as archive:
         return _read(path, archive, name, _header(archive, _named(archive, name)))
 
@@ -64,7 +64,7 @@ def flat_blocks(path: Path, name: str) -> Iterator[Array]:
 
 
 def save(path: Path, rows: RowStream, key: str | None) -> None:
-    """Write the arrays ``values`` and ``ids``, stored plain so that they can be mapped."""
+    """Write the arrays ``values`` and ``ids``, stored plain so that they can be read in part."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         with _member(archive, key or "values") as stream:
             write_array(stream, rows.shape, rows.dtype, rows.blocks())
@@ -115,10 +115,10 @@ def _vector(path: Path, archive: zipfile.ZipFile, headers: dict[str, Header], na
     return np.asarray(_read(path, archive, name, header))
 
 
-def _read(path: Path, archive: zipfile.ZipFile, name: str, header: Header) -> Array:
+def _read(path: Path, archive: zipfile.ZipFile, name: str, header: Header) -> Any:
     info = archive.getinfo(f"{name}.npy")
     if info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & 1:
-        return map_array(path, header, _data_start(path, info), info.file_size)
+        return open_array(path, header, _data_start(path, info), info.file_size)
     with archive.open(info) as stream:
         stream.read(header.offset)
         if header.data_bytes == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -60,14 +61,15 @@ def describe(path: Path, key: str | None, ids: str | None, besides: Collection[s
     schema = file.schema_arrow
     if ids is not None:
         require_column(ids, schema.names)
-    repeated = [name for name in schema.names if schema.names.count(name) > 1][:1]
+    names = list(schema.names)  # which are made anew at every look
+    repeated = [name for name, often in Counter(names).items() if often > 1]
     if repeated:
         raise InputError(f"two columns are called {repeated[0]!r}")
     index = saved_index(schema)
     if ids is not None:
         ids_names = [ids]
     else:
-        ids_names = index or [name for name in [naming.default_ids_name(schema.names)] if name is not None]
+        ids_names = index or [name for name in [naming.default_ids_name(names)] if name is not None]
     kinds = column_kinds(schema)
     choice = naming.choose_columns(kinds, key, [*besides, *ids_names, *index])
     for name in choice.columns:
@@ -88,7 +90,8 @@ def describe(path: Path, key: str | None, ids: str | None, besides: Collection[s
         first = next(_list_blocks(file, choice.list_column, None, batch_size=1))
         names = tuple(f"{choice.list_column}{number}" for number in range(first.shape[1]))
         return Table(names, choice.list_column, first.dtype, tuple(ids_names), groups, left_out, {})
-    types = [_plain_type(schema.field(name).type) for name in choice.columns]
+    stored_as = {field.name: field.type for field in schema}
+    types = [_plain_type(stored_as[name]) for name in choice.columns]
     converted = {name: said for name, kind in zip(choice.columns, types, strict=True) if (said := _conversion(kind))}
     dtype = _common_dtype(types)
     return Table(tuple(choice.columns), None, dtype, tuple(ids_names), groups, left_out, converted)
@@ -182,7 +185,7 @@ def _label_cells(cells: Any, kind: Any) -> Any:
 def _open(path: Path, **options: Any) -> Any:
     if is_remote(path):
         return _pyarrow().parquet.ParquetFile(path.open(), pre_buffer=True, **options)
-    return _pyarrow().parquet.ParquetFile(path, memory_map=True, **options)
+    return _pyarrow().parquet.ParquetFile(path, memory_map=False, **options)  # a file may shrink
 
 
 def _pyarrow() -> Any:
@@ -291,8 +294,9 @@ def _column_blocks(
     size = max(1, _BATCH_CELLS // len(columns))
     for batch in file.iter_batches(batch_size=size, columns=columns, row_groups=row_groups):
         block = np.empty((batch.num_rows, len(columns)), dtype)
+        places = {name: place for place, name in enumerate(batch.schema.names)}
         for index, name in enumerate(columns):
-            cells = as_numbers(batch.column(batch.schema.get_field_index(name)))
+            cells = as_numbers(batch.column(places[name]))
             if cells.null_count and dtype.kind != "f":
                 missing = int(np.argmax(cells.is_null().to_numpy(zero_copy_only=False)))
                 raise InputError(f"row {rows + missing}, column {name!r}: the entry is missing")

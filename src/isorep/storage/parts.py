@@ -85,7 +85,7 @@ def _arrays(path: Path, files: list[Path], key: str | None, ids: str | None, bes
     """Row slices of arrays, those of each file apart."""
     contents = guarded(path, reader(path).load, path, key, ids, besides)
     values = contents.values
-    if isinstance(values, np.ndarray) and not isinstance(values, np.memmap):
+    if isinstance(values, np.ndarray):
         raise InputError("it is compressed as a whole: to read it in workers, save it as parquet, npy or zarr")
     if len(values.shape) != 2:
         return Contents(values, contents.ids, contents.left_out)  # refused with its shape

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -15,7 +17,7 @@ from ..annotated import is_annotated
 from ..chunked import ChunkedRows
 from ..errors import InputError, MissingFileError
 from ..representation import Array, Matrix, Representation, as_representation, numbered_ids
-from .lazy import release
+from .lazy import held_if_small, release
 from .remote import as_path, is_url
 
 # Suffix -> module of this package. A module offers load(path, key, ids, besides), save(path, rows, key) and, where
@@ -138,7 +140,7 @@ def read(
     in_chunks: bool = False,
     repeated_ids: bool = False,
 ) -> Representation:
-    """Read a representation from a file; values are memory-mapped where possible.
+    """Read a representation from a file; large values stay in the file where possible.
 
     Parameters
     ----------
@@ -172,9 +174,10 @@ def read(
     -------
     Representation
         Its ``left_out`` and ``converted`` name the columns or arrays that were left out or converted, its ``columns``
-        the features where they have names. npy, uncompressed
-        npz, safetensors and torch files are memory-mapped, HDF5 and zarr are sliced lazily; the other formats are
-        parsed once, in blocks, into memory or (above 256 MiB) into a scratch file.
+        the features where they have names. Arrays
+        of npy, uncompressed npz, safetensors and torch files are read at once up to 64 MiB. Above, and in HDF5 and
+        zarr, rows are read when they are needed. The other formats are parsed once, in blocks, into memory or
+        (above 256 MiB) into a scratch file.
 
     Examples
     --------
@@ -198,7 +201,7 @@ def read(
         row_ids, numbered = numbered_ids(np.asarray(row_ids))
     converted = dict(contents.converted) | numbered
     described = (name or path.name, left_out, converted, origin, contents.taken, contents.columns)
-    return guarded(path, Representation, contents.values, row_ids, *described)
+    return guarded(path, Representation, guarded(path, held_if_small, contents.values), row_ids, *described)
 
 
 def _read_object(data: Any, key: str | None, ids: str | None, name: str | None, repeated_ids: bool) -> Representation:
@@ -302,6 +305,8 @@ def reader(path: Path) -> Any:
         raise InputError(f"{path}: of URLs parquet, npy and zarr are read, and folders of these")
     if not path.is_file():
         raise InputError(f"{path.name} is not a regular file")
+    if not is_url(path) and not os.access(path, os.R_OK):  # some libraries would call it damaged
+        raise InputError(f"{path.name} cannot be read: {os.strerror(errno.EACCES)}")
     if path.stat().st_size == 0:
         family(path)
         raise InputError(f"{path.name} is empty (0 bytes)")
@@ -317,9 +322,33 @@ def guarded(path: Path, action: Callable[..., Result], *arguments: Any) -> Resul
         if path.name in text:
             raise
         raise InputError(f"{path.name}: {text}") from error
+    except MemoryError as error:
+        raise InputError(f"{path.name} cannot be read: there is not enough memory for it") from error
+    except OSError as error:
+        if error.errno not in _NOT_DAMAGED:
+            raise _damaged(path, error) from error
+        raise InputError(f"{path.name} cannot be read: {os.strerror(error.errno)}") from error
     except Exception as error:
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
-        raise InputError(f"{path.name} cannot be read, it may be damaged: {reason}") from error
+        raise _damaged(path, error) from error
+
+
+# What the system says of a disk, of rights or of limits: the file itself may be sound.
+_NOT_DAMAGED = (
+    errno.EACCES,
+    errno.EPERM,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.ESTALE,
+)
+
+
+def _damaged(path: Path, error: Exception) -> InputError:
+    reason = " ".join(str(error).split())[:300] or type(error).__name__
+    return InputError(f"{path.name} cannot be read, it may be damaged: {reason}")
 
 
 def loaded(data: Any, name: str) -> Representation:

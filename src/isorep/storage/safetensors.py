@@ -1,4 +1,4 @@
-"""safetensors files, mapped."""
+"""safetensors files, whose tensors stay in the file."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array, BFloat16Matrix
+from .lazy import PlainMatrix
 from .naming import choose_named, require_vector
 from .registry import Contents, RowStream
 
@@ -32,19 +33,19 @@ _DTYPES = {
 
 
 def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
-    """Map one tensor, and the integer tensor of row ids where there is one."""
+    """Open one tensor, and the integer tensor of row ids where there is one."""
     entries = _entries(path)
     name, ids_name, left_out = choose_named(_shapes(entries), key, ids, "tensor")
     row_ids = None if ids_name is None else column(path, ids_name)
     taken = f"tensor {name!r}" if key is None else ""
-    return Contents(_map(path, entries[name]), row_ids, left_out, part=name, taken=taken)
+    return Contents(_open(path, entries[name]), row_ids, left_out, part=name, taken=taken)
 
 
 def column(path: Path, name: str) -> Array:
     """A one-dimensional tensor."""
     entries = _entries(path)
     require_vector(_shapes(entries), name, "tensor")
-    return np.asarray(_map(path, entries[name]))
+    return np.asarray(_open(path, entries[name]))
 
 
 def save(path: Path, rows: RowStream, key: str | None) -> None:
@@ -87,11 +88,12 @@ def _entries(path: Path) -> dict[str, dict[str, Any]]:
     return {name: {**entry, "start": start + entry["data_offsets"][0]} for name, entry in header.items()}
 
 
-def _map(path: Path, entry: dict[str, Any]) -> Any:
+def _open(path: Path, entry: dict[str, Any]) -> Any:
     dtype, shape = entry["dtype"], tuple(entry["shape"])
     if dtype not in _DTYPES:
         raise InputError(f"tensors of type {dtype} are not read: convert them to float32")
     if 0 in shape:
         return np.empty(shape, _DTYPES[dtype])
-    mapped = np.memmap(path, dtype=_DTYPES[dtype], mode="r", offset=entry["start"], shape=shape)
-    return BFloat16Matrix(mapped) if dtype == "BF16" else mapped
+    matrix = PlainMatrix(path, shape or (1,), _DTYPES[dtype], entry["start"], by_columns=False)
+    opened = matrix if shape else matrix[0]
+    return BFloat16Matrix(opened) if dtype == "BF16" else opened

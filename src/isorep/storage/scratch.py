@@ -20,7 +20,7 @@ from ..representation import Array
 MEMORY_LIMIT = 256 * 2**20
 WORK_LIMIT = 2**30  # bytes of an intermediate result that always stay in memory
 DISK_RESERVE = 256 * 2**20
-_BOMB_RATIO = 500
+BOMB_RATIO = 500
 
 
 def spool(blocks: Iterable[Array], stored_bytes: int, *, expected_bytes: int | None = None) -> Array:
@@ -52,7 +52,15 @@ def empty(shape: tuple[int, int], dtype: Any) -> Array:
         return np.empty(shape, dtype)
     _require_disk(wanted)
     with tempfile.TemporaryFile(prefix="isorep-") as file:
-        return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
+        return mapped_to_fill(file, shape, dtype)
+
+
+def mapped_to_fill(file: Any, shape: tuple[int, int], dtype: Any) -> Array:
+    """Map a new file to fill it; its room is taken now, since a disk that fills up later ends the process (SIGBUS)."""
+    wanted = shape[0] * shape[1] * np.dtype(dtype).itemsize
+    if wanted and hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, wanted)
+    return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
 
 
 def memory_size() -> int:
@@ -84,7 +92,7 @@ def _append(file: Any, block: Array, dtype: np.dtype[Any]) -> int:
 
 def require_plausible_values(unpacked: int, stored: int) -> None:
     """Refuse values that unpack to very much more than the bytes they were stored in."""
-    if unpacked > MEMORY_LIMIT and unpacked > _BOMB_RATIO * stored:
+    if unpacked > MEMORY_LIMIT and unpacked > BOMB_RATIO * stored:
         raise InputError(f"{stored} bytes unpack to {unpacked} or more: it may be a bomb, real values do not repeat so")
 
 

@@ -25,7 +25,7 @@ GAPS = True  # columns may have missing entries
 
 
 def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
-    """Present the shards as one matrix; shards that cannot be mapped are parsed once, into memory or scratch."""
+    """Present the shards as one matrix; shards that cannot be read in part are parsed once, into memory or scratch."""
     shards = _Shards(path, key, ids, besides)
     if not shards.parsed:
         return Contents(shards.matrix(), shards.ids(), shards.left_out)
@@ -64,7 +64,7 @@ class _Shards:
         self._ids: list[Array | None] = []
         for file in self.files if measure else ():
             values = self._meet(file)
-            if isinstance(values, np.ndarray) and not isinstance(values, np.memmap) and values.size:
+            if isinstance(values, np.ndarray) and values.size:
                 self.parsed = True
                 return
 

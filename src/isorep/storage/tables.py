@@ -75,11 +75,14 @@ def _table(
         return _features(module, path, key, ids, besides)
     names, parse, index, left_out = (_text_columns if module is text else _parquet_columns)(path)
     ids_name = ids or next(iter(index), None) or naming.default_ids_name(names)
-    chosen = [name for name in names if name != ids_name and name not in (*index, *besides)]
+    unwanted = {*index, *besides, *([] if ids_name is None else [ids_name])}
+    chosen = [name for name in names if name not in unwanted]
     if key is not None:
         chosen, left_out = _names(key), {}
+    known = dict.fromkeys(names)
     for name in (*([] if ids_name is None else [ids_name]), *chosen):
-        require_column(name, names)
+        if name not in known:
+            require_column(name, names)
     if not chosen:
         raise InputError("there is no column besides row ids")
     parsed = parse(chosen if ids_name is None else [*chosen, ids_name])
@@ -137,7 +140,8 @@ def _obs(module: Any, path: Path, rows: Representation | None) -> tuple[dict[str
     features: set[str] = set()
     if rows is not None:  # names that only count the columns are not kept
         features = set(rows.columns or map(str, range(rows.shape[1])))
-    chosen = [name for name in names if name != ids_name and name not in (*index, *features)]
+    unwanted = {*index, *features, *([] if ids_name is None else [ids_name])}
+    chosen = [name for name in names if name not in unwanted]
     refused: dict[str, str] = {}
     found = parse(chosen if ids_name is None else [*chosen, ids_name], refused)
     ids = None if ids_name is None else found.pop(ids_name)
@@ -168,7 +172,7 @@ def _text_columns(path: Path) -> tuple[list[str], Any, list[str], dict[str, str]
 
     def parse(wanted: list[str], refused: dict[str, str] | None = None) -> dict[str, Array]:
         with text._open(path) as table:
-            indices = [table.names.index(name) for name in wanted]
+            indices = [table.places[name] for name in wanted]
             cells: list[list[str]] = [[] for _ in wanted]
             for count, (_, row) in enumerate(table.rows):
                 if count % 4096 == 0:

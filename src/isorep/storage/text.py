@@ -9,6 +9,7 @@ import math
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import IO, Any
@@ -78,7 +79,7 @@ def column(path: Path, name: str, missing: bool = False) -> Array:
     """One column, as integers where every entry is one, otherwise as text; ``missing`` allows empty cells."""
     with _open(path) as table:
         require_column(name, table.names)
-        index = table.names.index(name)
+        index = table.places[name]
         labels = _Labels(path.stat().st_size, name, missing)
         for _, row in table.rows:
             labels.append(row[index])
@@ -115,7 +116,7 @@ def others(path: Path, besides: Collection[str]) -> dict[str, Array]:
     """The columns of a file besides some, as they are written."""
     with _open(path) as table:
         names = [name for name in table.names if name not in besides]
-        places = [table.names.index(name) for name in names]
+        places = [table.places[name] for name in names]
         kept: list[_Labels] = [_Labels(path.stat().st_size, name, gaps=True) for name in names]
         for _, row in table.rows:
             for place, labels in zip(places, kept, strict=True):
@@ -153,7 +154,7 @@ def _load(
         row_ids = _Labels(size, ids_name or "")
         parsing = _Parser(table, chosen, choice.doubtful, doubts=not known, asked=asked)
         parsing.flags = [index for index, name in enumerate(chosen) if kinds[name] == FLAG]
-        values = spool(parsing.blocks(None if ids_name is None else table.names.index(ids_name), row_ids), size)
+        values = spool(parsing.blocks(None if ids_name is None else table.places[ids_name], row_ids), size)
     for tally in parsing.tallies.values():
         tally.kind()
     if parsing.large:
@@ -174,9 +175,9 @@ class _Parser:
     def __init__(self, table: _Table, chosen: list[str], texts: list[str], *, doubts: bool, asked: bool) -> None:
         self._table = table
         self._chosen = chosen
-        self._indices = [table.names.index(name) for name in chosen]
+        self._indices = [table.places[name] for name in chosen]
         self._doubts, self._asked = doubts, asked
-        self.tallies = {table.names.index(name): Tally(name, table.comma) for name in texts}
+        self.tallies = {table.places[name]: Tally(name, table.comma) for name in texts}
         self.flags: list[int] = []
         self.decimals = _Decimals()
         self.large = False  # whether some number is so large that a whole one may have been rounded
@@ -266,7 +267,7 @@ class _Decimals:
 def _kinds(path: Path, names: list[str]) -> dict[str, str]:
     """What columns hold, by all of their cells."""
     with _open(path) as table:
-        tallies = [(table.names.index(name), Tally(name, table.comma)) for name in names]
+        tallies = [(table.places[name], Tally(name, table.comma)) for name in names]
         for number, (line, row) in enumerate(table.rows):
             for index, tally in tallies:
                 tally.add(row[index], (line, number))
@@ -276,7 +277,7 @@ def _kinds(path: Path, names: list[str]) -> dict[str, str]:
 def _refuse_inexact(path: Path, names: list[str]) -> None:
     """Refuse whole numbers that have been rounded."""
     with _open(path) as table:
-        indices = [table.names.index(name) for name in names]
+        indices = [table.places[name] for name in names]
         for number, (line, row) in enumerate(table.rows):
             for index in indices:
                 cell = row[index]
@@ -288,11 +289,16 @@ def _refuse_inexact(path: Path, names: list[str]) -> None:
 class _Table:
     names: list[str]
     kinds: dict[str, str]  # what the columns hold, as far as the first rows tell
-    whole: list[str]  # those of them that hold nothing but integers, as far as the first rows tell
+    whole: frozenset[str]  # those of them that hold nothing but integers, as far as the first rows tell
     comma: bool  # whether a comma may mark decimals: the columns are separated by semicolons
     counts: bool  # whether the first line was taken for a header though it holds numbers alone: 0, 1, 2, ...
     rows: Iterator[tuple[int, list[str]]]  # line number and cells, every row as long as the header
     lines: _Lines
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The place of each column: a search in the names of a wide table would take minutes."""
+        return {name: place for place, name in enumerate(self.names)}
 
 
 @contextmanager
@@ -330,7 +336,7 @@ def _open(path: Path) -> Iterator[_Table]:
             yield _Table(
                 names,
                 kinds={name: _kind(cells, comma) for name, cells in columns.items() if name != _NOTHING},
-                whole=[name for name in names if all_whole(columns[name])],
+                whole=frozenset(name for name in names if all_whole(columns[name])),
                 comma=comma,
                 counts=has_header and all(is_number(name) for name in names),
                 rows=rows,

@@ -1,4 +1,4 @@
-"""torch files (``.pt``, ``.pth``): a tensor, or dicts of tensors inside of each other, mapped.
+"""torch files (``.pt``, ``.pth``): a tensor, or dicts of tensors inside of each other; large ones are mapped.
 
 Nothing else is unpickled: what a checkpoint holds besides tensors is left alone.
 """
@@ -15,8 +15,10 @@ import numpy as np
 
 from ..errors import InputError, import_extra
 from ..representation import Array, BFloat16Matrix
+from .lazy import HELD_BYTES
 from .naming import choose_named, require_vector
 from .registry import Contents, RowStream
+from .scratch import mapped_to_fill
 
 _MOST_PICKLE = 2**22  # names and shapes only; the numbers lie in members of their own
 _ONLY = "the values"
@@ -24,7 +26,7 @@ _DEEPEST = 16  # dicts inside of each other
 
 
 def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
-    """Map one tensor, and the integer tensor of row ids where there is one."""
+    """Open one tensor, and the integer tensor of row ids where there is one."""
     tensors = flattened(_load(path))
     wanted = None if key is None else key.replace("::", ".")
     if wanted is not None and wanted not in tensors:  # a dict inside, such as state_dict
@@ -34,7 +36,7 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
     row_ids = None if ids_name is None else _vector(tensors, ids_name)
     part = "" if name == _ONLY else name
     taken = f"tensor {name!r}" if part and wanted is None else ""
-    return Contents(_as_matrix(tensors[name], name), row_ids, left_out, part=part, taken=taken)
+    return Contents(_as_matrix(tensors[name], name, path), row_ids, left_out, part=part, taken=taken)
 
 
 def column(path: Path, name: str) -> Array:
@@ -46,7 +48,7 @@ def save(path: Path, rows: RowStream, key: str | None) -> None:
     """Write one tensor; with ids or a key, a dict of the tensors ``values`` and ``ids``."""
     torch = _torch()
     with tempfile.TemporaryFile(dir=path.parent, prefix=".isorep-") as scratch:  # torch.save wants the tensor whole
-        mapped = np.memmap(scratch, rows.dtype, "w+", shape=rows.shape)
+        mapped = mapped_to_fill(scratch, rows.shape, rows.dtype)
         rows.fill(mapped)
         values = torch.from_numpy(np.asarray(mapped))
         if rows.ids is None and key is None:
@@ -105,7 +107,7 @@ def _load(path: Path) -> Any:
     check_archive(path)
     torch = _torch()
     try:
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=path.stat().st_size > HELD_BYTES)
     except Exception as error:  # what torch raises and says differs between its versions
         raise InputError(
             "it holds more than tensors, or is damaged, and is not unpickled: save a tensor, or a dict of tensors "
@@ -143,8 +145,8 @@ def _vector(tensors: dict[str, Any], name: str) -> Array:
     return np.asarray(_as_matrix(tensors[name], name))
 
 
-def _as_matrix(tensor: Any, name: str) -> Any:
-    """A tensor's memory as numpy sees it, without a copy."""
+def _as_matrix(tensor: Any, name: str, path: Path | None = None) -> Any:
+    """A tensor's memory as numpy sees it, without a copy; with the file's path where it may be mapped."""
     torch = _torch()
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
         raise InputError(f"tensor {name!r} is sparse, quantized or without data: save it dense")
@@ -154,7 +156,7 @@ def _as_matrix(tensor: Any, name: str) -> Any:
     if tensor.dtype == torch.bfloat16:
         return BFloat16Matrix(tensor.view(torch.int16).numpy().view(np.uint16))
     try:
-        return MappedTensor(tensor.numpy())
+        return MappedTensor(tensor.numpy(), path)
     except TypeError as error:
         raise InputError(f"tensors of type {tensor.dtype} are not read: convert them to float32") from error
 
@@ -162,13 +164,23 @@ def _as_matrix(tensor: Any, name: str) -> Any:
 class MappedTensor:
     """The numbers of a tensor, in a file that torch has mapped."""
 
-    def __init__(self, mapped: Array) -> None:
-        self._mapped = mapped
+    def __init__(self, mapped: Array, path: Path | None) -> None:
+        self._mapped, self._path = mapped, path
+        self._size = 0 if path is None else path.stat().st_size
         self.shape = mapped.shape
         self.dtype = mapped.dtype
 
     def __getitem__(self, rows: Any) -> Array:
+        if self._path is not None and self._size > HELD_BYTES:
+            self._require_whole()
         return np.asarray(self._mapped[rows])
+
+    def _require_whole(self) -> None:
+        """Refuse a mapped file that has become shorter: reading behind its end would end the process."""
+        if not self._path or not self._path.exists():
+            return  # removed, and still mapped
+        if self._path.stat().st_size < self._size:
+            raise InputError(f"{self._path.name} became shorter while it was read: run again when nothing writes to it")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self[:], dtype=dtype)

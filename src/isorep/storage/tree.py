@@ -7,6 +7,7 @@ In HDF5 and zarr files with a tree of named arrays: which array is the represent
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from ..representation import Array
 from .lazy import LazyMatrix, StoredMatrix, require_small_pieces
 from .naming import as_ids, choose_array, default_ids_name, other_arrays, require_vector
 from .registry import Contents
+from .scratch import BOMB_RATIO, MEMORY_LIMIT, require_plausible_values
 
 _INDEX = "_index"
 
@@ -91,7 +93,8 @@ def _dense(tree: Tree, path: str, instead: str, *, by_rows: bool) -> Array:
 def _frame(tree: Tree, path: str) -> tuple[Array, tuple[str, ...]]:
     """A data frame of numbers in obsm, with the names of its columns."""
     names = [str(name) for name in tree.attributes(path).get("column-order", ())]
-    missing = [name for name in names if name not in tree.names(path)]
+    held = set(tree.names(path))
+    missing = [name for name in names if name not in held]
     if not names or missing:
         raise InputError(f"{path} is a data frame without {f'its column {missing[0]!r}' if missing else 'columns'}")
     columns = [_element(tree, f"{path}/{name}") for name in names]
@@ -119,8 +122,10 @@ def columns(tree: Tree) -> tuple[dict[str, Array], dict[str, str]]:
     order = [str(name) for name in tree.attributes("obs").get("column-order", ())]
     index = str(tree.attributes("obs").get(_INDEX, _INDEX))
     found, left_out = {}, {}
-    for name in [*order, *(name for name in tree.names("obs") if name not in order)]:
-        if name in (index, "__categories") or name not in tree.names("obs"):
+    held_names = tree.names("obs")
+    names = dict.fromkeys([*(name for name in order if name in set(held_names)), *held_names])
+    for name in names:
+        if name in (index, "__categories"):
             continue
         try:
             held = _element(tree, f"obs/{name}", missing=True)
@@ -238,7 +243,11 @@ class Tree(ABC):
         array = self._array(name)
         if len(array.shape) < 2:
             raise InputError(f"{self.noun} {name!r} has shape {array.shape}: a representation has rows and columns")
-        matrix = StoredMatrix(self._checked(array), self.path.name, array.chunks, self.bridge)
+        checked = self._checked(array)
+        declared = math.prod(array.shape) * array.dtype.itemsize
+        if declared > MEMORY_LIMIT:
+            require_plausible_values(declared, checked.stored_bytes(-(-declared // BOMB_RATIO)))
+        matrix = StoredMatrix(checked, self.path.name, array.chunks, self.bridge)
         if 0 not in matrix.shape:
             matrix[[0, -1]]
         return matrix

@@ -25,6 +25,7 @@ _BRIDGE = 2**20
 _CHUNK_BYTES = 2**22
 _CHUNK_LABELS = 2**16
 _MOST_METADATA = 2**26
+_DEEPEST = 64  # groups in each other
 
 GAPS = True  # columns may have missing entries
 
@@ -115,7 +116,7 @@ class ZarrTree(hierarchy.Tree):
 
     def arrays(self) -> dict[str, tuple[tuple[int, ...], str]]:
         """The shapes of all arrays, and the kinds of their dtypes."""
-        members = self._root.members(max_depth=None)
+        members = self._root.members(max_depth=_DEEPEST)
         arrays = [(name, node) for name, node in members if isinstance(node, self.array)]
         return {name: (tuple(node.shape), node.dtype.kind) for name, node in arrays}
 
@@ -182,6 +183,17 @@ class CheckedArray(CheckedChunks):
         if self._in_a_shard > _MOST_CHUNKS_IN_A_SHARD:
             raise InputError(f"it declares shards of {array.shards} with chunks of {array.chunks}")
         super().__init__(array, array.shards or array.chunks)
+
+    def stored_bytes(self, enough: int) -> int:
+        """The bytes of the files of the array, its metadata among them."""
+        total, pending = 0, [self._folder]
+        while pending and total < enough:
+            for entry in pending.pop().iterdir():
+                if entry.is_dir():
+                    pending.append(entry)
+                else:
+                    total += entry.stat().st_size
+        return total
 
     def _check_chunk(self, place: tuple[int, ...]) -> None:
         path = self._folder / self._key(place)

@@ -1,0 +1,155 @@
+"""HDF5 files examined in a child process: the library may crash or hang on a damaged file, and would take isorep along.
+
+The child opens the file, walks through all groups, looks at every dataset's type, shape and chunks, and reads the
+attributes and the first and last rows. It has limits on processor time and memory. One child serves all files of a
+process; whoever sees it die refuses the file, and the next file gets a new one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import subprocess
+import sys
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from .hdf5 import HDF5Tree
+
+_SECONDS = 10  # of processor time per file
+_BYTES = 2**30  # of memory beyond what the libraries take
+_MOST_READ = 1000  # datasets whose first and last entries are read
+_FEW = 100
+_SWITCH = "ISOREP_EXAMINE"  # 0 switches the examination off, for files that one has written
+
+
+def examine(path: Path) -> None:
+    """Refuse a file on which the HDF5 library crashes, hangs, or fills the memory."""
+    if os.environ.get(_SWITCH) == "0":
+        return
+    known = path.stat()
+    _examined(str(path.resolve()), known.st_ino, known.st_size, known.st_mtime_ns)
+
+
+@lru_cache(4096)
+def _examined(path: str, *stamp: int) -> None:
+    with _LOCK:
+        said = _CHILD.ask(path)
+    if said is None:
+        raise InputError("the HDF5 library crashed on it, or took too long, in a process of its own: it is damaged")
+
+
+class _Child:
+    """The process that opens files first; it is started for the first one, and again after it has died."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._owner = 0
+
+    def ask(self, path: str) -> str | None:
+        """What the child says of a file; None if it dies of it."""
+        if self._process is None or self._owner != os.getpid():  # a fork shares the pipes of its parent
+            self._process, self._owner = _started(), os.getpid()
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(path) + "\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+        except OSError:
+            answer = ""
+        if not answer:
+            self.end()
+        return answer.strip() or None
+
+    def end(self) -> None:
+        """End the process, if it is this one's."""
+        process, self._process = self._process, None
+        if process is not None and self._owner == os.getpid():
+            process.kill()
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    stream.close()
+            process.wait()
+
+
+_CHILD, _LOCK = _Child(), Lock()
+atexit.register(_CHILD.end)
+
+
+def _started() -> subprocess.Popen[str]:
+    command = [sys.executable, "-P", "-c", "from isorep.storage.examine import serve; serve()"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, env=environment, start_new_session=True
+    )
+
+
+def serve() -> None:
+    """Examine the files that stdin names, one JSON text per line, and say so on stdout, until stdin ends."""
+    import h5py  # noqa: F401  (before memory is limited)
+
+    _limit_memory()
+    for line in sys.stdin:
+        _limit_time()
+        try:
+            _look(json.loads(line))
+        except Exception:  # a refusal is what the reader itself finds and says better: here only crashes matter
+            print("refused", flush=True)
+        else:
+            print("opened", flush=True)
+
+
+def _limit_memory() -> None:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    pages = Path("/proc/self/statm")
+    taken = int(pages.read_text().split()[0]) * resource.getpagesize() if pages.exists() else 2**33
+    resource.setrlimit(resource.RLIMIT_AS, (taken + _BYTES, taken + _BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _limit_time() -> None:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    most = int(used.ru_utime + used.ru_stime) + _SECONDS
+    resource.setrlimit(resource.RLIMIT_CPU, (most, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+
+
+def _look(path: str) -> None:
+    from .hdf5 import HDF5Tree
+
+    tree = HDF5Tree(Path(path), examined=True)
+    for name in ("", "obs", "var", "X"):
+        tree.attributes(name)
+    for name, (shape, kind) in islice(tree.arrays().items(), _MOST_READ):
+        if not shape or 0 in shape:
+            continue
+        try:
+            if len(shape) > 1 and kind in "fiub":
+                tree.matrix(name)
+            elif len(shape) == 1:
+                _ends(tree, name)
+        except Exception:  # the next dataset may still crash
+            continue
+
+
+def _ends(tree: HDF5Tree, name: str) -> None:
+    """Read a few entries of a dataset of one dimension: all would take the time that the reader itself takes."""
+    checked = tree.checked(name)
+    for start in {0, max(0, checked.shape[0] - _FEW)}:
+        checked[start : min(start + _FEW, checked.shape[0])]

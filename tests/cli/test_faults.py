@@ -1,0 +1,222 @@
+"""Commands under faults: signals, full disks, missing rights, inputs that change, names with control codes."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import isorep
+from isorep.storage import lazy
+
+from ..data import noisy_pair
+
+FAST = ("--fast", "--null", "3", "--boot", "0")
+ODD = "\x1b[31mred\nverdict: forged\u202e<b>&"
+
+
+@pytest.mark.parametrize(("number", "word"), [("SIGTERM", "terminated"), ("SIGINT", "interrupted")])
+def test_a_signal_ends_with_one_sentence_and_without_temporary_files(tmp_path, number, word):
+    rows = np.random.default_rng(0).laplace(size=(500, 4))
+    np.save(tmp_path / "a.npy", rows)
+    script = (
+        "import sys, time; from isorep.storage import text; from isorep.cli.main import run\n"
+        "def slow(path, *rest):\n"
+        "    path.write_text('half'); print('writing', flush=True); time.sleep(100)\n"
+        "text.save = slow\n"
+        "sys.argv = ['isorep', 'ica', 'apply', *sys.argv[1:]]; run()"
+    )
+    model = tmp_path / "m.safetensors"
+    isorep.ICA(random_state=0).fit(rows).save(model)
+    files = sorted(path.name for path in tmp_path.iterdir())
+    command = [sys.executable, "-c", script, str(model), str(tmp_path / "a.npy"), str(tmp_path / "out.csv")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "writing\n"
+        assert len(list(tmp_path.iterdir())) == len(files) + 1
+        process.send_signal(getattr(signal, number))
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + getattr(signal, number)
+    assert err == f"isorep: {word}; nothing was written\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == files
+
+
+def test_handlers_of_signals_are_put_back(isorep_command):
+    before = signal.getsignal(signal.SIGTERM)
+    isorep_command("doctor")
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("change", ["shorter", "other"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_an_input_that_changes_during_a_run_is_refused(tmp_path, monkeypatch, change, order):
+    values = np.asarray(noisy_pair(200, 4, 0.1)[0], order=order)
+    path = tmp_path / "a.npy"
+    np.save(path, values)
+    monkeypatch.setattr(lazy, "HELD_BYTES", 0)
+    read = isorep.read(path)
+    np.testing.assert_array_equal(read.values[20:40], values[20:40])
+    if change == "shorter":
+        os.truncate(path, 1000)
+    else:
+        time.sleep(0.02)
+        with path.open("r+b") as file:
+            file.seek(200)
+            file.write(bytes(8))
+    with pytest.raises(isorep.InputError, match=r"a\.npy: the file (became shorter|was changed) while it was read"):
+        isorep.compare(read, read, n_null=0, n_boot=0)
+
+
+def test_an_input_that_is_removed_or_replaced_during_a_run_is_still_read(tmp_path, monkeypatch):
+    values = noisy_pair(200, 4, 0.1)[0]
+    path = tmp_path / "a.npy"
+    np.save(path, values)
+    monkeypatch.setattr(lazy, "HELD_BYTES", 0)
+    read = isorep.read(path).values
+    path.unlink()
+    np.testing.assert_array_equal(read[:], values)
+    np.save(path, values + 1)
+    np.testing.assert_array_equal(read[:], values)
+
+
+@pytest.mark.parametrize("command", ["npy", "csv", "parquet", "h5", "zarr", "safetensors", "model", "json", "html"])
+def test_a_full_disk_is_named_with_the_file_and_leaves_nothing(tmp_path, command):
+    values = np.random.default_rng(0).laplace(size=(4000, 16))
+    np.save(tmp_path / "a.npy", values)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    target = tmp_path / f"out.{'safetensors' if command == 'model' else command}"
+    script = {
+        "model": f"isorep.ICA(4).fit(isorep.read({str(tmp_path / 'a.npy')!r}).values).save({str(target)!r})",
+        "json": f"isorep.files.write_text({str(target)!r}, 'x' * 10**6)",
+        "html": f"isorep.files.write_text({str(target)!r}, 'x' * 10**6)",
+    }.get(command, f"isorep.write(isorep.read({str(tmp_path / 'a.npy')!r}), {str(target)!r})")
+    code = (
+        "import isorep, isorep.files, sys\n"
+        f"try:\n    {script}\n"
+        "except (isorep.InputError, OSError) as error:\n    print(error); sys.exit(2)"
+    )
+
+    def small_disk():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (400, 400))
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, preexec_fn=small_disk)
+    assert done.returncode == 2, done.stderr[-500:]
+    assert target.name in done.stdout
+    assert "-isorep-" not in done.stdout
+    assert "a file" not in done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_missing_right_is_not_called_damage(isorep_command, files, monkeypatch):
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: real(path, mode) and not str(path).endswith("b.npy"))
+    done = isorep_command("compare", files / "a.npy", files / "b.npy", *FAST)
+    assert done.code == 2
+    assert done.err == "isorep: b.npy cannot be read: Permission denied\n"
+
+
+def test_what_the_system_says_is_not_called_damage(files, monkeypatch):
+    from isorep.storage import npy
+
+    def too_many(file):
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(npy, "read_header", too_many)
+    with pytest.raises(isorep.InputError, match=r"^a\.npy cannot be read: Too many open files$"):
+        isorep.read(files / "a.npy")
+
+
+@pytest.mark.parametrize("command", [("compare", *FAST), ("similarity", "--permutations", "3")])
+@pytest.mark.parametrize("factor", [1e-300, 1e-160, 1e160, 1e300])
+def test_scales_whose_squares_leave_float64_are_refused_as_such(isorep_command, files, command, factor):
+    values = np.load(files / "a.npy").astype(np.float64)
+    np.save(files / "far.npy", values * factor)
+    done = isorep_command(command[0], files / "far.npy", files / "b.npy", *command[1:])
+    if done.code == 0:  # indices that do not depend on scale
+        np.save(files / "near.npy", values)
+        near = isorep_command(command[0], files / "near.npy", files / "b.npy", *command[1:])
+        assert near.out.replace("near.npy", "far.npy").split() == done.out.split()
+    else:
+        assert done.code == 2
+        assert "rescale" in done.err
+
+
+@pytest.mark.parametrize("command", [("compare", *FAST), ("similarity", "--permutations", "3")])
+def test_identical_rows_far_from_zero_are_not_said_to_be_tiny(isorep_command, files, command):
+    np.save(files / "same.npy", np.full((200, 4), 3.5))
+    done = isorep_command(command[0], files / "same.npy", files / "b.npy", *command[1:])
+    assert done.code == 2
+    assert "identical" in done.err
+    assert "rescale" not in done.err
+
+
+def odd_files(folder):
+    """Two runs whose file names, array names and row ids hold control codes."""
+    x, y = noisy_pair(200, 4, 0.1)
+    ids = np.array([f"{ODD}{row}" for row in range(200)])
+    paths = [folder / f"{side}{ODD}".replace("/", "") for side in "ab"]
+    for path, values in zip(paths, (x, y), strict=True):
+        np.savez(path, **{ODD: values, "ids": ids})
+    return [path.with_name(f"{path.name}.npz") for path in paths]
+
+
+def test_names_and_ids_with_control_codes_reach_neither_terminal_nor_page(isorep_command, tmp_path):
+    a, b = odd_files(tmp_path)
+    outputs = ["--json", tmp_path / "r.json", "--html", tmp_path / "r.html"]
+    done = isorep_command("compare", a, b, *FAST, *outputs)
+    assert done.code == 0, done.err
+    written = done.out + done.err + (tmp_path / "r.html").read_text("utf-8") + (tmp_path / "r.json").read_text("utf-8")
+    assert not set(written) & set("\x1b\u202e\r")
+    assert "\\x1b[31mred\\nverdict: forged" in done.out
+    assert not [line for line in done.out.splitlines() if line.startswith("verdict: forged")]
+    assert "<b>" not in (tmp_path / "r.html").read_text("utf-8")
+    page = isorep_command("report", tmp_path / "r.json", "-o", tmp_path / "again.html")
+    assert page.code == 0
+    assert not set((tmp_path / "again.html").read_text("utf-8")) & set("\x1b\u202e")
+    assert json.loads((tmp_path / "r.json").read_text("utf-8"))["source"]["name"].isprintable()
+
+
+def test_errors_about_odd_names_are_one_line(isorep_command, tmp_path):
+    a, b = odd_files(tmp_path)
+    np.savez(tmp_path / "two.npz", **{ODD: np.eye(9), "other\n": np.eye(9)})
+    for arguments in ((f"{a}::none", b), (tmp_path / "two.npz", b), (tmp_path / ODD, b), (a, tmp_path / "two.npz")):
+        done = isorep_command("compare", *arguments, *FAST)
+        assert done.code == 2
+        assert done.err.count("\n") == 1
+        assert not set(done.err) & set("\x1b\u202e\r")
+
+
+def test_a_file_name_that_is_no_text_can_be_reported(isorep_command, files):
+    odd = os.fsencode(files / "a.npy").replace(b"a.npy", b"\xff.npy")
+    (files / "a.npy").rename(os.fsdecode(odd))
+    done = isorep_command("compare", os.fsdecode(odd), files / "b.npy", *FAST, "--html", files / "r.html")
+    assert done.code == 0, done.err
+    assert "\\udcff.npy" in (files / "r.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("compare", "a.npy", "b.npy", *FAST),
+        ("similarity", "a.npy", "b.npy"),
+        ("ica", "fit", "a.npy", "-o", "m.safetensors"),
+        ("ica", "stability", "a.npy"),
+        ("structure", "a.npy", "b.npy"),
+        ("deconfound", "a.npy", "--label", "a.npy", "--batch", "b.npy"),
+        ("translate", "fit", "a.npy", "b.npy", "-o", "m.safetensors"),
+        ("heads", "a.npy", "b.npy"),
+        ("reproduce", "words"),
+        ("demo",),
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_one_path_for_two_outputs_is_refused_before_any_work(isorep_command, files, monkeypatch, command):
+    monkeypatch.chdir(files)
+    done = isorep_command(*command, "--json", "z", "--html", "./z")
+    assert done.code == 2
+    assert "z is named twice" in done.err
+    assert not (files / "z").exists()

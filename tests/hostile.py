@@ -1,0 +1,276 @@
+"""Hostile files: a corpus of damaged and crafted ones for every reader and for the files that isorep writes itself.
+
+``python tests/hostile.py`` runs all of it, each file in a child process with limits on time and memory: only clear
+errors are allowed, or a file that reads. The suite runs a small part (``tests/storage/test_corpus.py``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import isorep
+
+SECONDS, BYTES = 10, 10**9  # that one file may take
+ROWS, COLUMNS = 40, 3
+_SHAPES = (b'"shape": [40, 3]', b'"shape":[40,3]', b"(40, 3)", b"[40, 3]", b"[\n    40,\n    3\n  ]")
+
+
+def values() -> Any:
+    """The rows that all files hold."""
+    return np.random.default_rng(0).laplace(size=(ROWS, COLUMNS))
+
+
+def fitted_rows() -> Any:
+    """The rows that the model, the map and the checkpoint belong to."""
+    return np.random.default_rng(1).laplace(size=(400, COLUMNS))
+
+
+def originals(folder: Path) -> dict[str, Path]:
+    """One sound file for every reader, and every kind that isorep writes itself."""
+    rows = values()
+    text = isorep.Representation(rows, [f"r{row}" for row in range(ROWS)])
+    numbers = isorep.Representation(rows, np.arange(ROWS))
+    found = {}
+    for suffix in ("npy", "npz", "csv", "csv.gz", "tsv", "jsonl", "jsonl.gz", "parquet", "h5", "h5ad", "zarr"):
+        found[suffix] = folder / f"a.{suffix}"
+        isorep.write(rows if suffix == "npy" else text, found[suffix])
+    for suffix in ("safetensors", "pt"):
+        found[suffix] = folder / f"a.{suffix}"
+        isorep.write(numbers, found[suffix])
+    np.savez_compressed(folder / "packed.npz", z=rows, ids=np.arange(ROWS))
+    found["packed.npz"] = folder / "packed.npz"
+    found["gct"] = folder / "a.gct"
+    head = ["#1.3", f"{COLUMNS}\t{ROWS}\t0\t0", "\t".join(["id", *(f"s{row}" for row in range(ROWS))])]
+    lines = ["\t".join([f"g{column}", *map(str, rows[:, column])]) for column in range(COLUMNS)]
+    found["gct"].write_text("\n".join([*head, *lines]) + "\n")
+    _zarr_format_2(folder / "two.zarr", rows)
+    found["zarr format 2"] = folder / "two.zarr"
+    shards = folder / "shards"
+    shards.mkdir()
+    for part in range(2):
+        np.save(shards / f"part-{part}.npy", rows[part::2])
+    found["shards"] = shards
+    return found | _own(folder)
+
+
+def _zarr_format_2(path: Path, rows: Any) -> None:
+    import zarr
+
+    group = zarr.open_group(path, mode="w", zarr_format=2)
+    group.create_array("z", data=rows)
+    group.create_array("ids", data=np.arange(len(rows)))
+
+
+def _own(folder: Path) -> dict[str, Path]:
+    """A model, a map, a checkpoint and a result."""
+    import warnings
+
+    from isorep.ica.checkpoint import Checkpoint
+
+    rng = np.random.default_rng(1)
+    rows = fitted_rows()
+    found = {name: folder / f"{name}.safetensors" for name in ("model", "map", "checkpoint")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        isorep.ICA(random_state=0).fit(rows).save(found["model"])
+        kept = Checkpoint.due, Checkpoint.remove
+        Checkpoint.due, Checkpoint.remove = lambda self: True, lambda self: None  # type: ignore[method-assign]
+        isorep.ICA(random_state=0).fit(rows, checkpoint=found["checkpoint"])
+        Checkpoint.due, Checkpoint.remove = kept  # type: ignore[method-assign]
+        isorep.translate(rows, rows @ rng.normal(size=(3, 3))).translator.save(found["map"])
+        result = isorep.compare(rows, rows + 0.1, rungs=["identity"], n_null=3, n_boot=0)
+    found["result"] = folder / "result.json"
+    result.to_json(found["result"])
+    return found
+
+
+def read(kind: str, path: Path) -> None:
+    """Read a file the way its command does, every row of it."""
+    if kind == "model":
+        isorep.ICA.load(path).transform(values())
+    elif kind == "map":
+        from isorep.translation import Translator
+
+        Translator.load(path).transform(values())
+    elif kind == "checkpoint":
+        isorep.ICA(random_state=0).fit(fitted_rows(), checkpoint=path)
+    elif kind == "result":
+        from isorep.report import read_result, render
+
+        render([read_result(path)])
+    else:
+        np.asarray(isorep.read(path).values[:])
+
+
+def damages(data: bytes, seed: int, truncations: int, flips: int) -> Iterator[tuple[str, bytes]]:
+    """Versions of a file: cut off, with flipped bits and foreign bytes, with other shapes, doubled, and as a pickle."""
+    rng = random.Random(seed)
+    for step in range(truncations):
+        yield f"cut at {step / truncations:.0%}", data[: len(data) * step // truncations]
+    ends = [min(len(data), 512), len(data)]
+    for flip in range(flips):
+        changed = bytearray(data)
+        for _ in range(1 + flip % 3):
+            place = rng.randrange(ends[flip % 2]) if flip % 4 else len(data) - 1 - rng.randrange(ends[0])
+            changed[place] ^= 1 << rng.randrange(8)
+        yield f"flip {flip}", bytes(changed)
+    for run in range(flips // 4):
+        changed = bytearray(data)
+        place, size = rng.randrange(len(data)), rng.choice([1, 4, 8, 64])
+        changed[place : place + size] = rng.choice([b"\xff", b"\x00", b"\x7f", rng.randbytes(1)]) * size
+        yield f"run {run}", bytes(changed)
+    for old in _SHAPES:
+        if old in data:
+            for shape in ((10**12, 3), (-1, 3), (40, 10**12), (0, 0), (2**63, 2**63)):
+                new = old.replace(b"40", str(shape[0]).encode()).replace(b"3", str(shape[1]).encode())
+                yield f"shape {shape}", data.replace(old, new)
+    yield "twice", data + data
+    yield "something behind", data + rng.randbytes(64)
+    yield "pickle", b"\x80\x04cposix\nsystem\n(S'touch executed'\ntR."
+    yield "deep JSON", b"[" * 10**5
+    yield "deep objects", b'{"a":' * 10**5
+    yield "noise", rng.randbytes(1000)
+    yield "one byte", data[:1]
+    yield "nothing", b""
+
+
+def hostile(folder: Path, seed: int = 0, truncations: int = 100, flips: int = 200) -> Iterator[tuple[str, str, Path]]:
+    """Every damaged file, one after the other at the same path: its kind, its damage and its path."""
+    sound = folder / "sound"
+    sound.mkdir()
+    for kind, original in originals(sound).items():
+        path = folder / original.name
+        parts = [part for part in original.rglob("*") if part.is_file()] if original.is_dir() else [original]
+        share = len(parts)
+        for number, part in enumerate(sorted(parts)):
+            inner = part.relative_to(original) if original.is_dir() else None
+            if inner is not None:
+                shutil.copytree(original, path, dirs_exist_ok=True)
+            counts = (max(2, truncations // share), max(4, flips // share))
+            for told, data in damages(part.read_bytes(), seed + number, *counts):
+                (path if inner is None else path / inner).write_bytes(data)
+                yield kind, f"{told}{'' if inner is None else f' of {inner}'}", path
+            if inner is not None:
+                shutil.rmtree(path)
+
+
+def outcome(kind: str, path: Path, reader: Callable[[str, Path], None] = read) -> str:
+    """What reading a file came to: ``read``, ``refused``, or the defect in words."""
+    try:
+        reader(kind, path)
+    except isorep.InputError as error:
+        said = str(error)
+        if "\n" in said or not said or len(said) > 2000:
+            return f"a refusal that is not one sentence: {said[:200]!r}"
+        return "refused"
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error)[:200]}"
+    return "read"
+
+
+def _child(folder: str, seed: str) -> None:
+    """Read damaged files until there are no more, and tell each before it is read: the last one told may kill us."""
+    import resource
+    import warnings
+
+    warnings.simplefilter("ignore")
+    import h5py  # noqa: F401
+    import torch  # noqa: F401
+    import zarr  # noqa: F401
+
+    taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (taken + BYTES, taken + BYTES))
+    skip = int(os.environ.get("HOSTILE_SKIP", "0"))
+    for number, (kind, told, path) in enumerate(hostile(Path(folder), int(seed))):
+        if number < skip:
+            continue
+        print(json.dumps([number, kind, told]), flush=True)
+        signal.alarm(SECONDS)
+        begin = time.process_time()
+        said = outcome(kind, path)
+        signal.alarm(0)
+        print(json.dumps([said, time.process_time() - begin]), flush=True)
+
+
+def _run(seed: int, seconds: float) -> tuple[Counter[str], list[str], float]:
+    """All files of a seed, in children that are started again after a file has killed one."""
+    end = time.monotonic() + seconds
+    counts: Counter[str] = Counter()
+    defects, slowest, skip = [], 0.0, 0
+    while time.monotonic() < end:
+        with tempfile.TemporaryDirectory(prefix="isorep-hostile-") as folder:
+            command = [sys.executable, __file__, "--child", folder, "--seed", str(seed)]
+            environment = os.environ | {"HOSTILE_SKIP": str(skip)}
+            child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder, env=environment)
+            assert child.stdout is not None
+            last: list[Any] | None = None
+            for line in child.stdout:
+                said = json.loads(line)
+                if len(said) == 3:
+                    last = said
+                    skip = said[0] + 1
+                    continue
+                counts[said[0] if said[0] in ("read", "refused") else "defect"] += 1
+                slowest = max(slowest, said[1])
+                if said[0] not in ("read", "refused") and last is not None:
+                    defects.append(f"{last[1]}, {last[2]} (seed {seed}): {said[0]}")
+                last = None
+                if time.monotonic() > end:
+                    child.kill()
+                    break
+            code = child.wait()
+            child.stdout.close()
+            if Path(folder, "executed").exists():
+                defects.append(f"seed {seed}: code of a file was executed")
+        if code == 0 or time.monotonic() > end:
+            break
+        if last is None:
+            raise SystemExit(f"the child ended with {code} before it read a file")
+        counts["defect"] += 1
+        defects.append(f"{last} (seed {seed}): the process ended with {code}")
+    return counts, defects, slowest
+
+
+def main() -> None:
+    """Run seeds until the time is over; exit 1 if there was a defect."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600.0, help="how long to go on; default: 600")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed; default: 0")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        _child(given.child, given.seed)
+        return
+    end, seed = time.monotonic() + given.seconds, given.seed
+    total: Counter[str] = Counter()
+    found, slowest = [], 0.0
+    while time.monotonic() < end:
+        counts, defects, slow = _run(seed, end - time.monotonic())
+        total += counts
+        found += defects
+        slowest = max(slowest, slow)
+        seed += 1
+    for defect in found:
+        print(defect)
+    print(f"{total.total()} files: {total['refused']} refused, {total['read']} read, {total['defect']} defects;")
+    print(f"the slowest took {slowest:.1f} s of processor time; seeds {given.seed} to {seed - 1}")
+    sys.exit(bool(found))
+
+
+if __name__ == "__main__":
+    main()

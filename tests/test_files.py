@@ -1,0 +1,96 @@
+"""Files are whole or not there: temporary ones are removed, also those of killed processes, and text shows no codes."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from isorep import files
+from isorep.files import replacing, visible, write_text
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from isorep.files import replacing
+with replacing(Path(sys.argv[1]), folder=sys.argv[2] == "folder") as temporary:
+    print(temporary, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_a_killed_process_leaves_is_removed_by_the_next_writer_and_not_before(tmp_path, kind, monkeypatch):
+    target, folder = tmp_path / "out.zarr", kind == "folder"
+    command = [sys.executable, "-c", WRITER, str(target), kind]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        temporary = Path(writer.stdout.readline().strip())
+        monkeypatch.setattr(files, "_FRESH", -1.0)
+        with replacing(target, folder=folder):
+            assert temporary.exists(), "its process still writes"
+        writer.send_signal(signal.SIGKILL)
+    assert temporary.exists()
+    with replacing(target, folder=folder):
+        assert not temporary.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["out.zarr"]
+
+
+def test_two_writers_of_one_target_in_one_process_leave_each_other_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_FRESH", -1.0)
+    target = tmp_path / "out.txt"
+    with replacing(target) as first:
+        with replacing(target) as second:
+            assert first.exists()
+            second.write_text("second")
+        assert target.read_text() == "second"
+        first.write_text("first")
+    assert target.read_text() == "first"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_files_of_other_names_are_never_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_FRESH", -1.0)
+    others = [tmp_path / ".out.txt-mine.txt", tmp_path / ".other.txt-isorep-abc.txt", tmp_path / "out.txt-isorep-1.txt"]
+    for path in others:
+        path.write_text("kept")
+    write_text(tmp_path / "out.txt", "new")
+    assert all(path.read_text() == "kept" for path in others)
+
+
+def test_a_full_disk_is_reported_with_the_name_of_the_target(tmp_path):
+    target = tmp_path / "out.txt"
+    target.write_text("before")
+    with pytest.raises(OSError, match=r"out\.txt") as caught, replacing(target):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert caught.value.filename == str(target)
+    assert target.read_text() == "before"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_long_names_have_temporary_files_too(tmp_path):
+    target = tmp_path / ("n" * 240 + ".json")
+    write_text(target, "whole")
+    assert target.read_text() == "whole"
+
+
+def test_control_codes_are_written_out_and_other_text_stays():
+    assert visible("naïve µ 漢字 -> \\ [red] 😀") == "naïve µ 漢字 -> \\ [red] 😀"
+    assert visible("a\x1b[2J\x9bm\x7f\r\n\t") == "a\\x1b[2J\\x9bm\\x7f\\r\\n\\t"
+    assert visible("a\u202etxt.exe\u2066\u2028") == "a\\u202etxt.exe\\u2066\\u2028"
+    assert visible("\udcff") == "\\udcff"
+    assert visible("a\nb\tc\x1b", keep="\n\t") == "a\nb\tc\\x1b"
+
+
+def test_young_temporary_files_are_left(tmp_path):
+    young = tmp_path / ".out.txt-isorep-abc.txt"
+    young.write_text("somebody begins")
+    write_text(tmp_path / "out.txt", "new")
+    assert young.exists()
+    old = time.time() - 60
+    os.utime(young, (old, old))
+    write_text(tmp_path / "out.txt", "new")
+    assert not young.exists()
