@@ -12,6 +12,7 @@ COMMANDS = {
     "compare": ("compare", "{a}", "{b}", "--rungs", "identity,rigid", "--null", "0", "--boot", "0"),
     "compare many": ("compare", "{a}", "{b}", "{b}", "--rungs", "identity,rigid"),
     "similarity": ("similarity", "{a}", "{b}", "--indices", "cka"),
+    "blocks": ("blocks", "{a}", "{b}", "--null", "19"),
     "ica fit": ("ica", "fit", "{a}", "-o", "{folder}/m.safetensors"),
     "ica stability": ("ica", "stability", "{a}", "--restarts", "2"),
     "translate": ("translate", "fit", "{a}", "{b}", "-o", "{folder}/map.safetensors", "--maps", "rigid"),
