@@ -76,7 +76,7 @@ EXPERIMENTS = {
     "reproduce-classes-*": "isorep reproduce classes --scale laptop",
     "reproduce-contrastive-*": "isorep reproduce contrastive --scale laptop",
     "reproduce-disentanglement-*": "isorep reproduce disentanglement --scale laptop",
-    "reproduce-inversion-*": "isorep reproduce inversion --scale laptop",
+    "reproduce-inversion-*": "isorep reproduce inversion --scale smoke",
     "reproduce-layers-*": "isorep reproduce layers --scale laptop",
     "reproduce-pretrained-*": "isorep reproduce pretrained --scale laptop",
     "reproduce-slots-*": "isorep reproduce slots --scale laptop",
