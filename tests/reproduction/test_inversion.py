@@ -265,6 +265,7 @@ def test_the_figure_names_rungs_and_promises():
     drawn = svg_file(figure_of(chart))
     assert drawn.count(">rigid<") == 2
     assert ">✗<" in drawn
+    assert ".light{fill:#fff}" in drawn, "ink that is read on dark shades, also outside a page"
 
 
 def test_a_rotation_that_is_near_a_permutation_is_a_rotation():
