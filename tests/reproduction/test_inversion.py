@@ -60,7 +60,9 @@ def test_the_run_writes_claims_tables_and_figures(smoke):
     assert smoke.summary.reached is smoke.summary.claims[0].holds
     assert {path.stem for path in (smoke.folder / "figures").iterdir()} == {"rungs", "agreement", "seen"}
     assert len(smoke.summary.tables[0].rows) == len(OBJECTIVES)
-    assert "Up to which rung" in smoke.to_html()
+    page = smoke.folder / "page.html"
+    smoke.to_html(page)
+    assert "Up to which rung" in page.read_text(encoding="utf-8")
     with redirect_stdout(io.StringIO()) as printed:
         print(smoke)
     assert "theorem: rigid" in printed.getvalue()
