@@ -60,7 +60,9 @@ def test_the_run_writes_claims_tables_and_figures(smoke):
     assert smoke.summary.reached is smoke.summary.claims[0].holds
     assert {path.stem for path in (smoke.folder / "figures").iterdir()} == {"rungs", "agreement", "seen"}
     assert len(smoke.summary.tables[0].rows) == len(OBJECTIVES)
-    assert "Up to which rung" in smoke.to_html()
+    page = smoke.folder / "page.html"
+    smoke.to_html(page)
+    assert "Up to which rung" in page.read_text(encoding="utf-8")
     with redirect_stdout(io.StringIO()) as printed:
         print(smoke)
     assert "theorem: rigid" in printed.getvalue()
@@ -265,6 +267,7 @@ def test_the_figure_names_rungs_and_promises():
     drawn = svg_file(figure_of(chart))
     assert drawn.count(">rigid<") == 2
     assert ">✗<" in drawn
+    assert ".light{fill:#fff}" in drawn, "ink that is read on dark shades, also outside a page"
 
 
 def test_a_rotation_that_is_near_a_permutation_is_a_rotation():

@@ -16,7 +16,7 @@ HEAD, FOOT, MARGIN, ROW = 34.0, 30.0, 12.0, 20.0
 SERIES = ("s0", "s1", "s2", "s3", "s4", "s5", "s6", "accent", "ink")
 _MARKS = re.compile(
     r"text|\.(tick|axis-title|strong|grid|axis|zero|dot|ring|whisker|stem|band|chance|band\+\.chance|line|dots|large|medium"
-    r"|small|hollow|ground|cell|none|zone|tolerance|hit|[np]\d+)"
+    r"|small|hollow|ground|cell|none|zone|tolerance|hit|inside|light|dark|[np]\d+)"
 )
 """The last part of the selectors that figures need."""
 

@@ -195,6 +195,7 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
         loss,
         recipe,
         seeds=seeds,
+        batched=True,
         prepare=prepare,
         checkpoint=None if run.scratch is None else run.scratch / "training.safetensors",
         progress=run.progress,

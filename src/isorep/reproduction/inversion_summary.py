@@ -151,9 +151,9 @@ def charts(cells: Sequence[Cell]) -> list[Chart]:
         "truth": (
             "rungs",
             "Up to which rung are the latents recovered?",
-            f"The smallest group of maps with a held-out R² of at least {RECOVERED} and at most {TOLERANCE} below that of "
-            "linear maps, mean over trainings: perm (signed permutation), rigid, linear or none. Below it, what a theorem "
-            "promises: ✓ reached, ✗ not reached, – no theorem. Shade: R² of a linear map.",
+            f"The smallest group of maps with a held-out R² of at least {RECOVERED} and at most {TOLERANCE} below that "
+            "of linear maps, mean over trainings: perm (signed permutation), rigid, linear or none. Below it, what a "
+            "theorem promises: ✓ reached, ✗ not reached, – no theorem. Shade: R² of a linear map.",
         ),
         "pairs": (
             "agreement",
