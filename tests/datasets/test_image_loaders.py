@@ -211,16 +211,19 @@ def test_the_jpegs_of_cifar10_say_that_they_are_lossy():
     assert found.images([0, 9_999]).shape == (2, 32, 32, 3)
 
 
-def test_faces_have_continuous_factors_and_wrong_files_are_refused(tmp_path):
-    images, factors = published.pixels(12, 32, 32), np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
+def test_faces_have_classes_of_equal_counts_and_wrong_files_are_refused(tmp_path):
+    images, factors = published.pixels(16, 32, 32), np.random.default_rng(0).normal(size=(16, 3)).astype(np.float32)
     np.savez(tmp_path / "faces.npz", images=images, factors=factors)
     found = load("faces", tmp_path)
-    assert (found.factor_names, found.factor_sizes) == (("light", "pan", "tilt"), (0, 0, 0))
+    assert (found.factor_names, found.factor_sizes) == (("light", "pan", "tilt"), (8, 8, 8))
     np.testing.assert_array_equal(found.images([3, 1])[..., 0], images[[3, 1]])
-    np.testing.assert_allclose(found.factors, factors)
+    np.testing.assert_allclose(found.factor_values, factors)
+    for values, classes in zip(factors.T, found.factors.T, strict=True):
+        np.testing.assert_array_equal(np.bincount(classes), [2] * 8)
+        assert (np.diff(classes[values.argsort()]) >= 0).all(), "larger values are in later classes"
     for changed, said in (
         ({"images": images[:, :16]}, r"\(n, 32, 32\) uint8 is needed"),
-        ({"factors": factors[:5]}, r"where \(12, 3\) floats"),
+        ({"factors": factors[:5]}, r"where \(16, 3\) floats"),
         ({"factors": factors * np.nan}, "not finite"),
     ):
         np.savez(tmp_path / "faces.npz", **{"images": images, "factors": factors} | changed)

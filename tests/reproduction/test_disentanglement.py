@@ -131,6 +131,18 @@ def test_an_interrupted_training_goes_on(tmp_path, monkeypatch):
     assert again == whole
 
 
+def test_factors_of_faces_are_scored_as_classes_that_images_share(tmp_path, rng):
+    values = rng.normal(size=(400, 3)).astype(np.float32)
+    np.savez(tmp_path / "faces.npz", images=np.zeros((400, 32, 32), np.uint8), factors=values)
+    made = factor_splits.factor_split("faces", 0, 0, None, 100, 32, tmp_path)
+    assert (len(made.images), len(made.held_out)) == (300, 100)
+    own, noise = (
+        score(made.names, made.factors, latents) for latents in (made.factors + 0.0, rng.normal(size=(300, 3)))
+    )
+    assert own.infom > 0.75
+    assert own.infoe > noise.infoe + 0.5, "an image does not have a class of its own"
+
+
 def test_scenes_without_files_are_named_and_plans_follow_the_preset(tmp_path):
     experiment = experiment_named("disentanglement")
     plan = experiment.plan(SCALES["paper"], None)

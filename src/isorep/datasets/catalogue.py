@@ -266,7 +266,7 @@ _ENTRIES = {
         ),
         PublishedSet(
             "faces",
-            "rendered heads, 698 images, 3 continuous factors",
+            "rendered heads, 698 images, 3 factors",
             faces.FILE,
             _main(faces.read_faces),
             by_hand="github.com/chunchentu/smogllim (gen_sim_data/face_1024.mat), packed into images and factors",

@@ -1,4 +1,4 @@
-"""Faces of Tenenbaum, de Silva and Langford (2000): rendered heads with light, pan and tilt as continuous factors."""
+"""Faces of Tenenbaum, de Silva and Langford (2000): rendered heads with light, pan and tilt as factors."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from .images import FactorImages
 
 FILE = "faces.npz"
 NAMES = ("light", "pan", "tilt")
+CLASSES = 8
+"""Classes of each factor, of equal counts: its values are continuous, and nearly every image has its own."""
 _SIDE = 32
 _MOST = 100_000
 
@@ -25,7 +27,9 @@ def read_faces(path: Path) -> FactorImages:
     def read(rows: Array) -> Array:
         return np.asarray(images[rows][..., None])
 
-    return FactorImages("faces", NAMES, (0,) * len(NAMES), factors, factors, (_SIDE, _SIDE, 1), read)
+    ranks = factors.argsort(0, kind="stable").argsort(0, kind="stable")
+    classes = (ranks * CLASSES // len(factors)).astype(np.int32)
+    return FactorImages("faces", NAMES, (CLASSES,) * len(NAMES), classes, factors, (_SIDE, _SIDE, 1), read)
 
 
 def _arrays(path: Path) -> tuple[Array, Array]:
