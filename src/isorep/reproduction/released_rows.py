@@ -130,7 +130,7 @@ def translation(old: Array, new: Array, run: Run) -> dict[str, Any]:
         warnings.simplefilter("ignore")
         found = translate(old, new, at=(1, 10), n_boot=0, random_state=run.seed, progress=run.progress)
     searched = found.retrieval
-    told: dict[str, Any] = {"vectors": searched.corpus, "queries": searched.queries}
+    told: dict[str, Any] = {"vectors": searched.corpus}
     for name, each in searched.scenarios.items():
         told[name] = {
             "map": each.best,
