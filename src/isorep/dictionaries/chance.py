@@ -20,7 +20,7 @@ from .matching import BestMatches, best_matches, one_to_one
 
 WHOLE = 2**22
 """Pairs of atoms up to which every draw is matched as a whole; above, draws look at some atoms of either side."""
-_SAMPLED = 6.5e9  # products of numbers per draw above that
+_SAMPLED = 3.3e9  # products of numbers per draw above that
 _STEPS, _SETTLED, _SHRUNK = 12, 0.01, 0.001
 _RESOLVED = 1e-7  # share of the largest eigenvalue of second moments in float32 that is still a direction
 

@@ -224,14 +224,17 @@ class _Edges:
         matched = partner[self.rows] == self.columns
         own[self.rows[matched]] = self.weights[matched]
         prices = np.zeros(m + 1)  # the last is that of no match, and stays 0
-        for _ in range(_PRICE_STEPS):
+        others = np.flatnonzero(~matched)
+        others = others[np.argsort(self.columns[others], kind="stable")]  # one stretch per column
+        rows, weights = self.rows[others], self.weights[others]
+        columns, starts = np.unique(self.columns[others], return_index=True)
+        for _ in range(_PRICE_STEPS if len(others) else 0):
             gains = np.maximum(own - prices[partner], 0.0)
-            wanted = self.weights - gains[self.rows]
-            raised = prices.copy()
-            np.maximum.at(raised, self.columns[~matched], wanted[~matched])
-            if not (raised > prices + ROUNDING).any():
+            wanted = np.maximum.reduceat(weights - gains[rows], starts)
+            rises = wanted > prices[columns] + ROUNDING
+            if not rises.any():
                 break
-            prices = raised
+            prices[columns[rises]] = wanted[rises]
         return prices[:m]
 
     def gains(self, prices: Array, n: int) -> Array:
