@@ -14,15 +14,11 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "guide" / "reliability.md"
 PROMISES = {
     "Damaged, cut off and crafted files give one clear sentence and exit 2": ("tests/storage/test_corpus.py",),
-    "Files that lie about sizes, or unpack to far more than they store, are refused below 1 GB of memory": (
-        "tests/storage/test_hostile.py",
-    ),
+    "Lying headers and bombs are refused, below 1 GB of memory": ("tests/storage/test_hostile.py",),
     "Files are whole or not there; killed processes leave nothing for long": ("tests/test_files.py",),
     "A killed command gives the same bytes when it runs again": ("tests/test_kills.py",),
-    "Signals, full disks, missing rights and changing inputs end cleanly; names steer no terminal": (
-        "tests/cli/test_faults.py",
-    ),
-    "Every pin has a hash, every dependency a licence, and nothing connects unless asked": ("tests/test_supply.py",),
+    "Signals, full disks and changing inputs end cleanly; names show no codes": ("tests/cli/test_faults.py",),
+    "Pins have hashes, packages licences; nothing connects unless asked": ("tests/test_supply.py",),
 }
 HEAD = """\
 # Reliability: promises and the tests that keep them
