@@ -34,7 +34,7 @@ TAIL = """
 Two longer runs go beyond the suite:
 
 * `make fuzz` truncates every kind of file at each 1% of its length, flips bits and rewrites shapes,
-  each file with at most 10 s and 1 GB. Where atheris can be installed, it then follows the coverage
+  each file with at most 30 s and 1 GB. Where atheris can be installed, it then follows the coverage
   of the readers.
 * `make faults` kills commands at 50 random moments each (SIGKILL), runs them again, and compares the
   outputs with those of an uninterrupted run.
