@@ -1,4 +1,4 @@
-"""Faults: commands are killed (SIGKILL) at random moments, run again, and compared with an uninterrupted run, bit by bit.
+"""Faults: commands are killed (SIGKILL) at random moments, run again, and compared with an uninterrupted run.
 
 ``python tests/faults.py --kills 50`` runs every command; ``make faults`` does. Nothing but the outputs may be left.
 """

@@ -13,10 +13,9 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["isorep.storage", "isorep.report.read", "isorep.ica.model"]):
+    import hostile
     import isorep
     from isorep.storage import gct, hdf5, jsonl, npy, npz, parquet, safetensors, text, tree  # noqa: F401
-
-    import hostile
 
 KINDS = ("npy", "npz", "csv", "tsv", "jsonl", "gct", "safetensors", "parquet", "csv.gz", "model", "result")
 FOLDER = Path(tempfile.mkdtemp(prefix="isorep-fuzz-"))

@@ -22,6 +22,7 @@ EXTRAS = ("io", "bio", "dask", "torch", "hf", "plot", "images")
 _HEAD = """\
 # constraints.txt with the hash of every wheel for Linux on x86-64 and CPython 3.11, made by tests/supply.py:
 #   pip install --require-hashes --no-deps -r requirements-hashed.txt
+# torch is the build without CUDA.
 """
 
 
@@ -46,7 +47,8 @@ def hashes() -> dict[str, tuple[str, list[str]]]:
     for item in json.loads(done.stdout)["install"]:
         archive = item["download_info"]["archive_info"]
         about = item["metadata"]
-        found[plain(about["name"])] = (about["version"], [f"{kind}:{held}" for kind, held in archive["hashes"].items()])
+        version = about["version"].partition("+")[0]  # torch's build without CUDA has a suffix, which no pin names
+        found[plain(about["name"])] = (version, [f"{kind}:{held}" for kind, held in archive["hashes"].items()])
     return found
 
 

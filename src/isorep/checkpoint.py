@@ -8,12 +8,29 @@ from __future__ import annotations
 
 import json
 import time
+from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .errors import InputError
 from .files import replacing, require_writable
+
+
+def digest(facts: dict[str, Any], arrays: dict[str, Any]) -> str:
+    """A hash of facts and arrays: a damaged state would resume to another result without a word."""
+    total = blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16)
+    for name in sorted(arrays):
+        array = arrays[name]
+        total.update(f"{name} {tuple(array.shape)} {str(array.dtype).removeprefix('torch.')}".encode())
+        if hasattr(array, "detach"):
+            flat = array.detach().cpu().contiguous().reshape(-1)
+            array = flat.view(import_module("torch").uint8).numpy()
+        total.update(memoryview(np.ascontiguousarray(array).reshape(-1)).cast("B") if array.size else b"")
+    return total.hexdigest()
+
 
 LONGEST_SHOWN = 60  # characters of two settings that differ
 
@@ -28,7 +45,7 @@ class Checkpoint:
         self, path: str | Path, kind: str, belongs: dict[str, Any], seconds: float, library: str = "numpy"
     ) -> None:
         self.path, self._kind, self._seconds, self._library = Path(path), kind, seconds, library
-        self._format = f"isorep {kind} checkpoint 1"
+        self._format = f"isorep {kind} checkpoint 2"
         self._belongs = json.loads(json.dumps(belongs))
         self._last = time.monotonic()
         require_writable(self.path)
@@ -50,6 +67,8 @@ class Checkpoint:
         belongs, state = facts.get("belongs"), facts.get("state")
         if not isinstance(belongs, dict) or not isinstance(state, dict):
             raise self.damaged("its facts are incomplete")
+        if facts.get("digest") != digest(state, arrays):
+            raise self.damaged("its contents have changed since they were written")
         for name, mine in self._belongs.items():
             if belongs.get(name) != mine:
                 other = self._other(name, belongs.get(name), mine)
@@ -76,7 +95,8 @@ class Checkpoint:
         """Write the state to a temporary name, then rename; arrays lie in memory, in C order."""
         from safetensors import SafetensorError
 
-        text = json.dumps({"format": self._format, "belongs": self._belongs, "state": facts})
+        described = {"format": self._format, "belongs": self._belongs, "state": facts}
+        text = json.dumps({**described, "digest": digest(json.loads(json.dumps(facts)), arrays)})
         try:
             with replacing(self.path) as temporary:
                 import_module(f"safetensors.{self._library}").save_file(arrays, temporary, metadata={"isorep": text})

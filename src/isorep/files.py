@@ -12,17 +12,15 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from .errors import InputError
 
-fcntl: ModuleType | None
-try:
-    import fcntl
-except ImportError:  # Windows: what a killed process leaves behind stays there
-    fcntl = None
+# Windows has no such module: what a killed process leaves behind stays there.
+fcntl = import_module("fcntl") if find_spec("fcntl") else None
 
 HIDDEN = "***"
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<rest>[^\s'\"<>]+)", re.IGNORECASE)

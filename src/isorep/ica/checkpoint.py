@@ -81,6 +81,17 @@ class Ledger:
         self.spent, self.path = float(facts["spent"]), [(at, value) for at, value in facts["path"]]
 
 
+class _Held(dict[str, Any]):
+    """What a file holds by name; what is missing makes it a damaged one."""
+
+    def __init__(self, held: dict[str, Any], file: StateFile) -> None:
+        super().__init__(held)
+        self._file = file
+
+    def __missing__(self, name: str) -> Any:
+        raise self._file.damaged(f"it has no {name!r}")
+
+
 class Checkpoint(Keeper):
     """The state of a fit in a file, written again every few seconds."""
 
@@ -95,13 +106,13 @@ class Checkpoint(Keeper):
         if kept is None:
             return None
         facts, arrays = kept
-        if not {"stage", "facts"} <= facts.keys():
+        if not {"stage", "facts"} <= facts.keys() or not isinstance(facts["facts"], dict):
             raise self._file.damaged("its facts are incomplete")
         arrays = {name: np.array(values, order="C") for name, values in arrays.items()}
         self.whitening = {
             name.partition(".")[2]: arrays.pop(name) for name in list(arrays) if name.startswith("white.")
         }
-        return FitState(facts["stage"], arrays, facts["facts"])
+        return FitState(facts["stage"], _Held(arrays, self._file), _Held(facts["facts"], self._file))
 
     def due(self) -> bool:
         """Whether the last state is old enough."""

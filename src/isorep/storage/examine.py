@@ -23,7 +23,7 @@ from ..errors import InputError
 if TYPE_CHECKING:
     from .hdf5 import HDF5Tree
 
-_SECONDS = 10  # of processor time per file
+_SECONDS = 5  # of processor time per file
 _BYTES = 2**30  # of memory beyond what the libraries take
 _MOST_READ = 1000  # datasets whose first and last entries are read
 _FEW = 100

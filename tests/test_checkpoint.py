@@ -1,0 +1,47 @@
+"""Checkpoints: what was saved comes back, and what has changed since is refused."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from isorep import InputError
+from isorep.checkpoint import Checkpoint
+
+ARRAYS = {"a": np.arange(6.0).reshape(2, 3), "none": np.empty((0, 3)), "one": np.array(2.5, np.float32)}
+
+
+def kept(path, library="numpy"):
+    return Checkpoint(path, "fit", {"seed": 1}, 0.0, library)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_states_come_back(tmp_path, library):
+    arrays = ARRAYS if library == "numpy" else {name: torch.tensor(array) for name, array in ARRAYS.items()}
+    if library == "torch":
+        arrays |= {"half": torch.ones(3, dtype=torch.bfloat16), "flag": torch.tensor([True, False])}
+    kept(tmp_path / "c", library).save({"step": 3, "path": [(1.5, 2.0)]}, arrays)
+    facts, found = kept(tmp_path / "c", library).load()
+    assert facts == {"step": 3, "path": [[1.5, 2.0]]}
+    for name, array in arrays.items():
+        assert np.array_equal(np.asarray(found[name].tolist()), np.asarray(array.tolist()))
+
+
+def test_a_number_that_has_changed_is_noticed(tmp_path):
+    kept(tmp_path / "c").save({"step": 3}, ARRAYS)
+    with safe_open(tmp_path / "c", "numpy") as file:
+        facts = json.loads(file.metadata()["isorep"])
+        arrays = {name: file.get_tensor(name) for name in ARRAYS}
+    for changed, held in (
+        (facts, arrays | {"a": arrays["a"] + 1e-9}),
+        (facts | {"state": {"step": 4}}, arrays),
+        (facts, {name: array for name, array in arrays.items() if name != "one"}),
+    ):
+        save_file(held, tmp_path / "c", metadata={"isorep": json.dumps(changed)})
+        with pytest.raises(InputError, match="damaged checkpoint"):
+            kept(tmp_path / "c").load()
+    save_file(arrays, tmp_path / "c", metadata={"isorep": json.dumps(facts)})
+    assert kept(tmp_path / "c").load() is not None
