@@ -28,7 +28,8 @@ def digest(facts: dict[str, Any], arrays: dict[str, Any]) -> str:
         if hasattr(array, "detach"):
             flat = array.detach().cpu().contiguous().reshape(-1)
             array = flat.view(import_module("torch").uint8).numpy()
-        total.update(memoryview(np.ascontiguousarray(array).reshape(-1)).cast("B") if array.size else b"")
+        held: Any = np.ascontiguousarray(array).reshape(-1)
+        total.update(memoryview(held).cast("B") if array.size else b"")
     return total.hexdigest()
 
 

@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 from functools import lru_cache
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -96,8 +97,7 @@ def _started() -> subprocess.Popen[str]:
 
 def serve() -> None:
     """Examine the files that stdin names, one JSON text per line, and say so on stdout, until stdin ends."""
-    import h5py  # noqa: F401  (before memory is limited)
-
+    import_module("h5py")  # before memory is limited
     _limit_memory()
     for line in sys.stdin:
         _limit_time()

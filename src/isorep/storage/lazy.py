@@ -149,7 +149,8 @@ class PlainArray:
     def _fill(self, block: Array, position: int) -> None:
         if block.nbytes == 0:
             return
-        view = memoryview(block.reshape(-1).view(np.uint8))
+        flat: Any = block.reshape(-1).view(np.uint8)
+        view = memoryview(flat)
         while len(view):
             count = self._file.read_at(view, position)
             if not count:

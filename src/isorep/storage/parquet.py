@@ -88,8 +88,8 @@ def describe(path: Path, key: str | None, ids: str | None, besides: Collection[s
     if choice.list_column is not None:
         _require_short_lists(metadata, choice.list_column)
         first = next(_list_blocks(file, choice.list_column, None, batch_size=1))
-        names = tuple(f"{choice.list_column}{number}" for number in range(first.shape[1]))
-        return Table(names, choice.list_column, first.dtype, tuple(ids_names), groups, left_out, {})
+        numbered = tuple(f"{choice.list_column}{number}" for number in range(first.shape[1]))
+        return Table(numbered, choice.list_column, first.dtype, tuple(ids_names), groups, left_out, {})
     stored_as = {field.name: field.type for field in schema}
     types = [_plain_type(stored_as[name]) for name in choice.columns]
     converted = {name: said for name, kind in zip(choice.columns, types, strict=True) if (said := _conversion(kind))}

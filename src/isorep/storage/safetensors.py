@@ -95,5 +95,5 @@ def _open(path: Path, entry: dict[str, Any]) -> Any:
     if 0 in shape:
         return np.empty(shape, _DTYPES[dtype])
     matrix = PlainMatrix(path, shape or (1,), _DTYPES[dtype], entry["start"], by_columns=False)
-    opened = matrix if shape else matrix[0]
+    opened: Any = matrix if shape else matrix[0]
     return BFloat16Matrix(opened) if dtype == "BF16" else opened
