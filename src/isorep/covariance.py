@@ -48,6 +48,7 @@ _EPS = float(np.finfo(np.float64).eps)
 _LEAST_SPREAD = 1e-150  # below it squares leave float64
 _EXACT = 1e-8  # error of an inverse, as the root times it shows, up to which it can be used
 _FEW_DIGITS = 1e-6  # squared singular values, relative to the largest, down to which squares keep ten digits
+_TIE = 1e-5  # relative difference of entries of an axis that may be rounding
 _BLIND = 1e-4  # standard deviation that directions taken for rounding may give to a whitened one
 _MOST_NAMED = 10
 
@@ -264,10 +265,15 @@ def _narrowed(factor: Factor, by: Preconditioner) -> Factor:
 def principal(factor: Factor, units: Array) -> tuple[Array, Array, Array, Array]:
     """Principal axes of the columns divided by their ``units``: (r, d) whitening and (d, r) mixing matrices.
 
-    Also the standard deviations along the axes and the axes themselves, as rows.
+    Also the standard deviations along the axes and the axes themselves, as rows. The largest entry of an axis is
+    positive, the first of those that differ by rounding alone, so that signs do not depend on the processor.
     """
     turn, deviations, axes = _singular(factor.root / units)
     axes[:, factor.constant | factor.left_out] = 0.0
+    size = np.abs(axes)
+    leading = np.argmax(size >= (1 - _TIE) * size.max(axis=1, keepdims=True), axis=1)
+    signs = np.where(axes[np.arange(len(axes)), leading] < 0, -1.0, 1.0)
+    turn, axes = turn * signs, axes * signs[:, None]
     least = _inverse(deviations)[:, None] * axes / units
     return _sound_inverse(factor, least, turn), factor.root.T @ turn, deviations, axes
 

@@ -25,7 +25,8 @@ def test_a_signal_ends_with_one_sentence_and_without_temporary_files(tmp_path, n
     rows = np.random.default_rng(0).laplace(size=(500, 4))
     np.save(tmp_path / "a.npy", rows)
     script = (
-        "import sys, time; from isorep.storage import text; from isorep.cli.main import run\n"
+        "import signal, sys, time; from isorep.storage import text; from isorep.cli.main import run\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # shells ignore it in what they run behind
         "def slow(path, *rest):\n"
         "    path.write_text('half'); print('writing', flush=True); time.sleep(100)\n"
         "text.save = slow\n"

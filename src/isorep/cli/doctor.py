@@ -16,6 +16,7 @@ EXTRAS = {
     "torch": ("torch",),
     "hf": ("torch", "transformers"),
     "onnx": ("torch", "onnxruntime"),
+    "gguf": ("torch", "transformers", "gguf", "accelerate"),
     "plot": ("matplotlib",),
     "images": ("pillow",),
     "stores": ("faiss-cpu", "lancedb", "psycopg", "qdrant-client"),
