@@ -66,9 +66,7 @@ def claims(cells: Sequence[Cell]) -> tuple[Claim, ...]:
     kept = {cell.words: (cell, cell.promised) for cell in cells if cell.setting == KEPT and cell.promised}
     if kept:
         text = "objectives recover the latents up to their theorem's group where its assumptions hold"
-        shares = {
-            f"R² up to {SHORT[rung]}, {words}": cell.share("truth", rung) for words, (cell, rung) in kept.items()
-        }
+        shares = {f"R² up to {SHORT[rung]}, {words}": cell.share("truth", rung) for words, (cell, rung) in kept.items()}
         lost = {
             f"R² up to {SHORT[rung]} minus that of a linear map, {words}": _difference(cell, rung, "linear")
             for words, (cell, rung) in kept.items()
