@@ -78,7 +78,7 @@ EXPERIMENTS = {
     "reproduce-classes-*": "isorep reproduce classes --scale laptop",
     "reproduce-contrastive-*": "isorep reproduce contrastive --scale laptop",
     "reproduce-disentanglement-*": "isorep reproduce disentanglement --scale laptop",
-    "reproduce-inversion-*": "isorep reproduce inversion --scale smoke",
+    "reproduce-inversion-*": "isorep reproduce inversion --scale laptop",
     "reproduce-layers-*": "isorep reproduce layers --scale laptop",
     "reproduce-pretrained-*": "isorep reproduce pretrained --scale laptop",
     "reproduce-slots-trace": "isorep reproduce slots --scale paper, with the settings on its page",

@@ -153,6 +153,7 @@ def test_a_scene_shows_three_latents_and_more_outputs_are_two_more():
         assert given.test.shape == (30, 12 * 12)
         assert given.truth.shape == (30, 3)
         assert np.ptp(given.test, axis=0).max() > 0.5
+    assert 0.5 < seen_linearly("l1", "scene") < 1, "pixels that hardly vary do no harm"
     given = material("ivae", "dimension", preset, 0)
     assert (given.outputs, given.truth.shape[1]) == (4, 2)
     assert material("cosine", "kept", preset, 0).truth.shape[1] == 3, "a circle could be wound"
@@ -163,6 +164,13 @@ class Side:
 
     def __init__(self, values):
         self.values = self.components = values
+
+
+def seen_linearly(name, setting):
+    """R² of the latents by a linear map of the observations."""
+    given = material(name, setting, overridden(SCALES["smoke"], {"rows": 600}), 0)
+    sides = [Side(given.truth)] * 2
+    return measure(sides, sides, given, SCALES["smoke"], 0, rescaled=False)["observations"]
 
 
 def test_r2_tells_groups_apart(rng):
@@ -201,6 +209,8 @@ def outcome(name, setting, truth, pairs=None, jitter=0.0, ica=0.5):
         "objective": name,
         "setting": setting,
         "promised": promised(name, setting),
+        "dimension": 3,
+        "outputs": 5 if setting == "dimension" else 3,
         "truth": moved,
         "untrained": [shares((0.2, 0.3, 0.4), 0)] * 3,
         "shuffled": [shares((0.0, 0.0, 0.0), 0)] * 3,
@@ -231,6 +241,8 @@ def test_claims_hold_fail_or_are_undecided():
         (True, {}),
         (False, {"l1_kept": (0.5, 0.99, 0.99)}),
         (None, {"cosine_kept": {"truth": (0.5, 0.91, 0.92), "jitter": 0.02}}),
+        (False, {"l1_kept": (0.94, 0.99, 0.99)}),  # a rotation explains more: as in the figure, not reached
+        (True, {"l1_kept": (0.97, 0.99, 0.99)}),
     ):
         found = summary(**(base | more))
         assert found.claims[0].holds is expected
@@ -254,6 +266,15 @@ def test_broken_assumptions_and_agreement_are_counted():
         claims = {each.text.split(" up to")[0]: each.holds for each in found.claims}
         assert claims["trainings that recover the latents"] is agreed
         assert claims.get("trainings that agree") is recovered
+
+
+def test_trainings_that_disagree_by_spare_outputs_are_told_apart():
+    for cells, words in (
+        ({"cosine_dimension": TURNED}, "disagree (1 of them with more outputs than latents): 1"),
+        ({"cosine_marginal": TURNED}, "disagree: 1"),
+    ):
+        found = summary(**{name: {"truth": truth, "pairs": LOST} for name, truth in cells.items()})
+        assert next(each for each in found.claims if "that recover" in each.text).measure.endswith(words)
 
 
 def test_the_figure_names_rungs_and_promises():
