@@ -39,6 +39,7 @@ from .errors import InputError
 from .moments import Moments, fold_moments, merged
 from .representation import Array, Matrix, rounding_of
 from .rows import ProjectedRows
+from .threads import WIDE_MATRIX
 
 _RESOLVED = 1e-9  # eigenvalue of a unit-diagonal covariance, relative to the largest, that float64 sums still resolve
 _FLOOR = 1e-13
@@ -48,7 +49,6 @@ _EPS = float(np.finfo(np.float64).eps)
 _LEAST_SPREAD = 1e-150  # below it squares leave float64
 _EXACT = 1e-8  # error of an inverse, as the root times it shows, up to which it can be used
 _FEW_DIGITS = 1e-6  # squared singular values, relative to the largest, down to which squares keep ten digits
-_TIE = 1e-5  # relative difference of entries of an axis that may be rounding
 _BLIND = 1e-4  # standard deviation that directions taken for rounding may give to a whitened one
 _MOST_NAMED = 10
 
@@ -265,30 +265,26 @@ def _narrowed(factor: Factor, by: Preconditioner) -> Factor:
 def principal(factor: Factor, units: Array) -> tuple[Array, Array, Array, Array]:
     """Principal axes of the columns divided by their ``units``: (r, d) whitening and (d, r) mixing matrices.
 
-    Also the standard deviations along the axes and the axes themselves, as rows. The largest entry of an axis is
-    positive, the first of those that differ by rounding alone, so that signs do not depend on the processor.
+    Also the standard deviations along the axes and the axes themselves, as rows.
     """
     turn, deviations, axes = _singular(factor.root / units)
     axes[:, factor.constant | factor.left_out] = 0.0
-    size = np.abs(axes)
-    leading = np.argmax(size >= (1 - _TIE) * size.max(axis=1, keepdims=True), axis=1)
-    signs = np.where(axes[np.arange(len(axes)), leading] < 0, -1.0, 1.0)
-    turn, axes = turn * signs, axes * signs[:, None]
     least = _inverse(deviations)[:, None] * axes / units
     return _sound_inverse(factor, least, turn), factor.root.T @ turn, deviations, axes
 
 
 def _singular(root: Array) -> tuple[Array, Array, Array]:
-    """The thin singular value decomposition, by squares where they lose at most six of sixteen digits.
+    """The thin singular value decomposition; of thousands of columns by squares, if these lose at most six digits.
 
-    That costs a third: of thousands of columns minutes.
+    That costs a third, and there a decomposition takes a minute.
     """
-    squares, turn = linalg.eigh(root @ root.T)
-    if not squares[0] > _FEW_DIGITS * squares[-1]:
-        turn, deviations, axes = linalg.svd(root, full_matrices=False)
-        return turn, deviations, axes
-    turn, deviations = turn[:, ::-1], np.sqrt(squares[::-1])
-    return turn, deviations, turn.T @ root / deviations[:, None]
+    if len(root) > WIDE_MATRIX:
+        squares, turn = linalg.eigh(root @ root.T)
+        if squares[0] > _FEW_DIGITS * squares[-1]:
+            turn, deviations = turn[:, ::-1], np.sqrt(squares[::-1])
+            return turn, deviations, turn.T @ root / deviations[:, None]
+    turn, deviations, axes = linalg.svd(root, full_matrices=False)
+    return turn, deviations, axes
 
 
 def whitened_again(factor: Factor, sums: Array, n: int) -> Factor:

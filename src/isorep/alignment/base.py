@@ -30,7 +30,8 @@ from ..threads import WIDE_MATRIX
 _DEAD = 0.02  # share of the columns that may be dead
 _RESOLVED = 1e-7  # squares of singular values, relative to the largest, that leave nine digits of a rotation
 _RESOLVED_WIDE = 1e-9  # the same for seven digits: of thousands of columns a full decomposition takes a minute
-_RESOLVED_QUICK = 1e-11  # for five digits: errors of shuffled pairings differ by far more
+_RESOLVED_QUICK = 1e-11  # for five digits: errors of shuffled pairings differ by far more. They are for
+_MANY_COLUMNS = 256  # columns and more, of which a decomposition takes time
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +195,8 @@ def rigid_maps(moments: Moments, *, quick: bool = False) -> tuple[AffineMap, Aff
     """
     polar = None
     if quick:
-        polar = quick_polar(moments.xy, dead=_DEAD, resolved=_RESOLVED_QUICK)
+        many = max(moments.xy.shape) >= _MANY_COLUMNS
+        polar = quick_polar(moments.xy, dead=_DEAD, resolved=_RESOLVED_QUICK if many else _RESOLVED)
     elif max(moments.xy.shape) > WIDE_MATRIX and moments.xy.shape[0] == moments.xy.shape[1]:
         polar = quick_polar(moments.xy, resolved=_RESOLVED_WIDE)
     rotation, overlap = polar or nearest_rotation(padded(moments.xy))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 FLOATS = [np.float64, np.float32, np.float16]
 FINGERPRINT_ROWS = 4096
+_TIE = 1e-5  # relative difference of loadings that may be rounding
 _UNSETTLED = 0.05  # radians by which a Newton step would still rotate a component that has not converged
 
 
@@ -52,6 +53,16 @@ class WhiteningMap:
             mixing_=self.mixing_[:, :k],
             singular_values_=self.singular_values_[:k],
         )
+
+    def upright(self) -> WhiteningMap:
+        """The map with axes whose largest loading is positive, so that signs do not depend on the processor.
+
+        Of loadings that differ by rounding alone the first decides.
+        """
+        size = np.abs(self.mixing_)
+        leading = np.argmax(size >= (1 - _TIE) * size.max(axis=0), axis=0)
+        signs = np.where(self.mixing_[leading, np.arange(len(leading))] < 0, -1.0, 1.0)
+        return replace(self, components_=self.components_ * signs[:, None], mixing_=self.mixing_ * signs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -158,9 +158,8 @@ class Whitening(AffineTransformer):
     def fit(self, X: Any, y: Any = None, *, key: str | None = None, use_rep: str | None = None) -> Self:
         """Fit mean and axes; ``key``, also called ``use_rep``, names the matrix of an AnnData object."""
         source = as_source(open_rows(self, X, reset=True, key=one_name(key, use_rep, "key", "use_rep")))
-        self.with_map(
-            whiten(source, self.n_components, kind=self.kind, rounding=self.rounding, standardise=self.standardise)
-        )
+        found = whiten(source, self.n_components, kind=self.kind, rounding=self.rounding, standardise=self.standardise)
+        self.with_map(found if self.kind == "zca" else found.upright())
         left_out = columns_left_out(self, "X")
         if left_out is not None:
             warnings.warn(left_out, UserWarning, stacklevel=2)
