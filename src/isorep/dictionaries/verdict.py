@@ -117,7 +117,9 @@ def findings_of(pair: PairRecurrence, threshold: float) -> list[str]:
 
 def _raised(crowded: Sequence[PairRecurrence]) -> bool:
     """Whether partners are closer than by chance, so that a higher threshold could tell them apart."""
-    return any(pair.main.one_to_one.mean_null.p_value <= LEVEL for pair in crowded)
+    levels = [pair.main.one_to_one for pair in crowded]
+    # Equal atoms differ by rounding, which is no distance from chance.
+    return any(each.mean_null.p_value <= LEVEL and each.mean > max(each.mean_null.draws) + 1e-6 for each in levels)
 
 
 def caveats_of(
