@@ -191,6 +191,27 @@ def test_content_is_the_same_in_a_rerun_and_style_is_not():
     assert "no content to compare" in nothing.reruns[0].sentence
 
 
+def test_reruns_are_told_on_lines_of_their_own_also_without_content():
+    content = latents(200, 1)
+    first = views_of(content, (2, 2))
+    noise = list(np.random.default_rng(3).normal(size=(2, 200, 3)))
+    found = content_style(first, reruns=[views_of(content, (2, 2), seed=1), noise], **FAST)
+    said = str(found)
+    assert "\\n" not in said
+    assert [line.split(":")[0] for line in said.splitlines() if line.startswith("rerun")] == ["rerun 1", "rerun 2"]
+    same, other = found.reruns
+    assert same.sentence.startswith("Content of the first run")
+    assert other.dimension == 0
+    assert other.sentence.startswith("At least one of the two runs has no known shared block")
+    assert other.sentence.endswith(other.style.verdict.sentence[1:])
+
+
+def test_few_labels_in_one_view_are_no_repeated_rows():
+    labels = np.random.default_rng(0).integers(0, 5, size=200)
+    first = np.random.default_rng(1).normal(size=(200, 3)) + 3 * np.eye(5)[labels][:, :3]
+    assert content_style([first, np.eye(5)[labels]], **FAST).dimension == 3
+
+
 def test_ids_pair_views_and_are_kept():
     ids = [f"cell {row}" for row in range(300)]
     one, two = views_of(latents(300, 2), (2, 2))
@@ -235,6 +256,16 @@ def test_a_result_says_the_same_everywhere(tmp_path):
             "reruns are lists of views",
         ),
         ([np.random.default_rng(0).normal(size=(30, 2))] * 2, {"reruns": [[np.ones((30, 2))]]}, "1 view was given"),
+        (
+            [np.random.default_rng(0).normal(size=(30, 2))] * 2,
+            {"reruns": [[np.ones((30, 2))]]},
+            "1 view was given for rerun 1",
+        ),
+        (
+            np.repeat(np.random.default_rng(0).normal(size=(2, 12, 4)), 10, axis=1),
+            {},
+            "12 of 120 rows differ from all earlier ones: content and style need at least 20",
+        ),
         ([np.full((30, 2), np.nan), np.ones((30, 2))], {}, "view 1"),
     ],
 )

@@ -52,8 +52,12 @@ def test_limits_and_wrong_calls_have_their_exit_codes(isorep_command, folder):
     done = isorep_command(*apart, "--fail-below", 1)
     assert (done.code, done.out.startswith("verdict: No shared block")) == (1, True)
     assert "0 dimensions are shared, and the limit is 1" in done.err
-    done = isorep_command(*apart, "--content", folder / "none.npy")
-    assert (done.code, (folder / "none.npy").exists()) == (2, False)
+    done = isorep_command(*apart, "--content", folder / "none.npy", "--json", folder / "none.json")
+    assert (done.code, (folder / "none.npy").exists(), (folder / "none.json").exists()) == (2, False, True)
+    assert "no shared block was found, so" in done.err
+    assert done.out.startswith("verdict: No shared block")
+    done = isorep_command(*apart, "--content", folder / "none.xyz", "--json", folder / "early.json")
+    assert (done.code, "cannot write .xyz" in done.err, (folder / "early.json").exists()) == (2, True, False)
     done = isorep_command("blocks", folder / "a0.npy")
     assert (done.code, "name at least two views" in done.err) == (2, True)
     done = isorep_command("blocks", folder / "a0.npy", folder / "short.npy")

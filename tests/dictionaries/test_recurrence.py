@@ -57,6 +57,30 @@ def test_the_answer_does_not_depend_on_order_scale_or_a_rotation_of_both():
     assert before.share == after.share
 
 
+def test_one_atom_among_many_recurs_in_either_order():
+    """The larger dictionary is rotated: a single atom can only change its sign."""
+    atoms = np.random.default_rng(1).normal(size=(200, 32))
+    for pair in ((atoms, atoms[:1]), (atoms[:1], atoms)):
+        found = recurrence(*pair)
+        assert found.pairs[0].decoder.one_to_one.share == 1
+        assert found.verdict.answer == "most"
+        assert not any("by chance" in each for each in found.caveats)
+    alone = recurrence(atoms[:1], atoms[:1])
+    assert alone.verdict.answer == "none"
+    (said,) = [each for each in alone.caveats if "by chance" in each]
+    assert "threshold" not in said.split(": ")[1]
+
+
+def test_equal_atoms_reach_a_threshold_of_one_and_others_do_not():
+    rng = np.random.default_rng(0)
+    source, other = rng.normal(size=(2, 60, 32))
+    target = np.concatenate([3 * source[:30], other])
+    found = recurrence(source, target, threshold=1)
+    assert found.share == 0.5
+    assert found.sides[0].recurs_in == (30, 30)
+    assert recurrence(source, target + 0.1 * rng.normal(size=target.shape), threshold=1).share == 0
+
+
 def test_dead_atoms_are_left_out_and_counted():
     source, target, _ = planted(shared=100)
     source = np.concatenate([np.zeros((7, 64)), source])
@@ -184,7 +208,7 @@ def test_crowded_spaces_are_at_chance_and_a_note_says_so():
     rng = np.random.default_rng(0)
     found = recurrence(*(rng.normal(size=(200, 3)) for _ in range(2)))
     assert found.verdict.answer == "none"
-    assert any("by chance: there are many atoms" in note for note in found.caveats)
+    assert any("by chance: atoms crowd" in note for note in found.caveats)
 
 
 def test_sparse_autoencoders_are_taken_as_they_are():
@@ -217,6 +241,7 @@ ROWS = np.random.default_rng(0).normal(size=(9, 4))
         (lambda: recurrence(ROWS, ROWS, activations=[ROWS.T, ROWS.T[:3]]), "activations 1 has 4 rows"),
         (lambda: recurrence(ROWS, ROWS, frequencies=[[1.0] * 9, [1.0] * 8]), "9 atoms and 8 frequencies"),
         (lambda: recurrence(ROWS, ROWS, frequencies=[[1.0] * 9, [-1.0] * 9]), "finite and not negative"),
+        (lambda: recurrence(ROWS, ROWS, frequencies=[[1.0] * 9, [30.0] * 9]), "above 1: divide counts"),
         (lambda: recurrence(ROWS, ROWS, threshold=0), "threshold is 0 and must be a similarity"),
         (lambda: recurrence(ROWS, ROWS, n_null=5), "n_null is 5"),
     ],

@@ -177,8 +177,9 @@ def _listed(views: Any, before: str) -> list[Representation]:
     single = isinstance(views, str | Path | Representation) or getattr(views, "ndim", 3) < 3
     given = [views] if single else list(views.values() if isinstance(views, Mapping) else views)
     if len(given) < 2:
+        which = "" if not before else f" for {before.strip()}"
         raise InputError(
-            f"{len(given) or 'no'} view was given: content is what at least two views of the same examples share"
+            f"{len(given) or 'no'} view was given{which}: content is what at least two views of the same examples share"
         )
     read = [loaded(view, f"{before}view {number}") for number, view in enumerate(given, 1)]
     if isinstance(views, Mapping):
@@ -203,10 +204,14 @@ class _Search:
         return [np.random.default_rng(each) for each in np.random.SeedSequence(self.seed).spawn(4)]
 
     @cached_property
+    def codes(self) -> tuple[Array, ...]:
+        """For every view a number per row, the same for equal rows."""
+        return tuple(equal_rows(values) for values in self.views.values)
+
+    @cached_property
     def design(self) -> tuple[Array | None, Array, Repeats]:
         """Rows that move as one, the fold of each row, and how repeated rows are treated."""
-        codes = tuple(equal_rows(values) for values in self.views.values)
-        return hold_out(codes, self.views.labels, self.n_folds, self.views.within, self.generators[0])
+        return hold_out(self.codes, self.views.labels, self.n_folds, self.views.within, self.generators[0])
 
     @cached_property
     def frames(self) -> list[Frame]:
@@ -245,6 +250,12 @@ class _Search:
         self.report(f"moments{self.stage}", 0, 1)
         scatter = scatter_of(joint_moments(self.white, parts, int(parts.max()) + 1, names=self.views.names))
         self.report(f"moments{self.stage}", 1, 1)
+        few = all(int(each.max()) + 1 < LEAST_ROWS for each in self.codes)
+        if few and (different := np.unique(np.stack(self.codes), axis=1).shape[1]) < LEAST_ROWS:
+            raise InputError(
+                f"{different} of {self.views.n} rows differ from all earlier ones: content and style need at least "
+                f"{LEAST_ROWS}"
+            )
         held_out = held_out_products(scatter, fold_of_part, scored)
         n, _, sums = scatter.merged(np.arange(len(scatter.counts)))
         fitted = directions(n, sums, scatter.views, scatter.components)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..comparison import Comparison
+from ..files import visible
 from ..representation import Array
 from ..resampling import Interval, Null, p_text
-from ..results import Record, ResultRecord, aligned, decimals, plain, told
+from ..results import Record, ResultRecord, aligned, decimals, plain, told, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -117,10 +118,11 @@ class Rerun(Record):
     @property
     def sentence(self) -> str:
         """What the ladder says of the content of both runs, and of their style."""
-        if self.content is None:
-            return "one of the two runs has no shared block, so there is no content to compare."
         compared = filter(None, [self.content, self.style])
-        return " ".join(each.verdict.sentence[:1].upper() + each.verdict.sentence[1:] for each in compared)
+        said = [each.verdict.sentence[:1].upper() + each.verdict.sentence[1:] for each in compared]
+        if self.content is None:
+            said.insert(0, "At least one of the two runs has no known shared block: there is no content to compare.")
+        return " ".join(said)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: of each comparison the verdict and the ladder."""
@@ -288,4 +290,5 @@ class Blocks(ResultRecord):
     def __str__(self) -> str:
         said = [f"rerun {number}: {each.sentence}" for number, each in enumerate(self.reruns, 1)]
         mark = "> marks the components of the shared block" if self.dimension else ""
-        return told("\n".join([self.verdict, *said]), self.table(), mark, notes=self.caveats)
+        further = "\n".join(wrapped(visible(each)) for each in said)
+        return told(self.verdict, further, self.table(), mark, notes=self.caveats)

@@ -80,12 +80,15 @@ def command(
     from ..blocks import content_style
     from ..representation import Representation
     from ..storage import read, write
+    from ..storage.registry import family, split_key
 
     again = [parts(text, "--rerun", "files separated by commas") for text in rerun or []]
     every = [*files, *(file for run in again for file in run)]
     if len(files) < 2:
         raise InputError(f"{files[0]} alone has nothing to share: name at least two views of the same examples")
     require_outputs([json, html, content], *every)
+    if content is not None:
+        family(split_key(content, None)[0], "write")  # refuses a suffix before hours of work, not after
     reading: dict[str, Any] = {"ids": ids, "besides": [groups, within]}
     views = [read(file, **reading) for file in files]
     with progress_bar(quiet) as progress:
@@ -102,16 +105,16 @@ def command(
             random_state=seed,
             progress=progress,
         )
-    if content is not None and not result.dimension:
-        raise InputError("there is no shared block, so no content was written: leave --content out")
     write_outputs(result, json, html)
-    if content is not None:
+    if content is not None and result.dimension:
         write(Representation(result.content, ids=result.ids, name="content"), content)
     if not quiet:
         show(str(result))
         tell_outputs(json, html)
-        if content is not None:
+        if content is not None and result.dimension:
             show(f"Content: {content}")
+    if content is not None and not result.dimension:
+        raise InputError(f"no shared block was found, so {content} was not written")
     if fail_below is not None and (result.dimension is None or result.dimension < fail_below):
         found = "an unknown number of" if result.dimension is None else f"{result.dimension}"
         fail(f"{found} dimensions are shared, and the limit is {fail_below}")

@@ -4,8 +4,8 @@ Many atoms in few dimensions have near matches by chance. A *random* dictionary 
 one, :math:`B'=B\,C^{-1/2}QC^{1/2}` with :math:`C` the shape of :math:`B`'s directions (Tyler 1987) and :math:`Q` a Haar
 rotation, keeps what :math:`B` has of its own: its number of atoms, its duplicates, and the directions that its atoms
 prefer. Where atoms spread equally, :math:`C\propto I`, it is a plain rotation and keeps all angles. Atoms that are
-independent draws of one angular Gaussian law are exchangeable with rotated ones. Chance levels of correlations come
-from shuffled rows.
+independent draws of one angular Gaussian law are exchangeable with rotated ones. The larger dictionary is rotated: few
+atoms span few directions, and rotated ones stay among these. Chance levels of correlations come from shuffled rows.
 """
 
 from __future__ import annotations
@@ -101,10 +101,17 @@ class ChanceDraw:
 
 
 def draw(
-    source: Array, target: Array, made: Draw, rng: np.random.Generator, *, signed: bool, whole: bool = False
+    source: Array,
+    target: Array,
+    made: Draw,
+    rng: np.random.Generator,
+    *,
+    signed: bool,
+    whole: bool = False,
+    instead_of_source: bool = False,
 ) -> ChanceDraw:
-    """Match the source with one draw."""
-    other = made(rng)
+    """Match the source with a draw in the target's place, or a draw in the source's place with the target."""
+    source, other = (made(rng), target) if instead_of_source else (source, made(rng))
     found: BestMatches | None = None
     n, m = len(source), len(other)
     if n * m <= WHOLE:

@@ -158,6 +158,8 @@ def _given_frequencies(frequencies: Sequence[Any] | None, place: int, name: str)
         raise InputError(f"the frequencies of {name} are not numbers: one per atom is needed") from None
     if not np.isfinite(shares).all() or (shares < 0).any():
         raise InputError(f"the frequencies of {name} must be finite and not negative")
+    if (shares > 1).any():
+        raise InputError(f"the frequencies of {name} are above 1: divide counts by the number of examples")
     return shares
 
 

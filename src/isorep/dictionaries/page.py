@@ -25,8 +25,8 @@ MATCHING = (
     "may share a partner, so that one atom can stand for several. An atom recurs if its similarity reaches {:g}."
 )
 CHANCE = {
-    "rotated dictionaries": "Chance is what rotated dictionaries give: the target turned at random in the space in "
-    "which its atoms spread equally. They keep its number of atoms, its duplicates and its preferred directions. "
+    "rotated dictionaries": "Chance is what rotated dictionaries give: the larger one turned at random in the space "
+    "in which its atoms spread equally. They keep its number of atoms, its duplicates and its preferred directions. "
     "Random directions keep none of these; they are listed beside it and do not decide.",
     "shuffled rows": "Chance of correlations is what remains when the target's rows change places.",
 }

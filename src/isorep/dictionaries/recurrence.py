@@ -25,6 +25,7 @@ N_NULL = 20
 LEAST_NULL = 19
 """Draws from which on a p-value can be at most 0.05."""
 _RANDOM = 3  # draws of random dictionaries, whose mean alone is shown
+_ROUNDED = 1e-6  # of cosines in float32: equal atoms reach a threshold of 1
 LIMIT = 0.99
 """Quantile of best matches by chance that a part of a split, or an absorbing atom, must exceed."""
 
@@ -92,6 +93,7 @@ def recurrence(
         check_counts(rows=(rows, 3))
     if isinstance(threshold, bool) or not isinstance(threshold, int | float | np.number) or not 0 < threshold <= 1:
         raise InputError(f"threshold is {threshold!r} and must be a similarity above 0 and at most 1")
+    threshold = float(threshold)
     report = progress or no_progress
     rng = np.random.default_rng(random_state)
     given = open_dictionaries(
@@ -110,10 +112,10 @@ def recurrence(
         report("matching", done, len(places))
         one, other = given.dictionaries[i], given.dictionaries[j]
         drawn = np.random.default_rng([random_state, i, j])
-        pairs.append(_Matcher(one, other, float(threshold), signed, n_null, drawn).pair())
+        pairs.append(_Matcher(one, other, threshold * (1 - _ROUNDED), signed, n_null, drawn).pair())
     report("matching", len(places), len(places))
-    return _result(given, tuple(pairs), places, float(threshold), {
-        "threshold": float(threshold),
+    return _result(given, tuple(pairs), places, threshold, {
+        "threshold": threshold,
         "signed": bool(signed),
         "transpose": bool(transpose),
         "rows": None if rows is None else int(rows),
@@ -133,7 +135,7 @@ def _result(
     found = [np.zeros(each.atoms, dtype=np.int64) for each in given.dictionaries]
     for (i, j), pair in zip(places, pairs, strict=True):
         main = pair.main
-        here = np.flatnonzero(main.similarity >= threshold)
+        here = np.flatnonzero(main.similarity >= threshold * (1 - _ROUNDED))
         found[i][here] += 1
         found[j][main.partner[here]] += 1
     sides = tuple(
@@ -211,9 +213,18 @@ class _Matcher:
         signed, of_codes = self.signed, measure == "correlation"
         found = best_matches(source, target, signed=signed, keep=CANDIDATES)
         matched = one_to_one(source, target, signed=signed, found=found)
-        made = shuffled_rows(target) if of_codes else rotated_dictionary(target)
+        back = len(source) > len(target) and not of_codes
+        made = shuffled_rows(target) if of_codes else rotated_dictionary(source if back else target)
         draws = [
-            draw(source, target, made, self.rng, signed=signed, whole=turn == 0 and not of_codes)
+            draw(
+                source,
+                target,
+                made,
+                self.rng,
+                signed=signed,
+                whole=turn == 0 and not of_codes,
+                instead_of_source=back,
+            )
             for turn in range(self.n_null)
         ]
         random = random_dictionary(target)

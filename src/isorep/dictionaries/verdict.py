@@ -115,6 +115,13 @@ def findings_of(pair: PairRecurrence, threshold: float) -> list[str]:
     return said
 
 
+def _raised(crowded: Sequence[PairRecurrence]) -> bool:
+    """Whether partners are closer than by chance, so that a higher threshold could tell them apart."""
+    levels = [pair.main.one_to_one for pair in crowded]
+    # Equal atoms differ by rounding, which is no distance from chance.
+    return any(each.mean_null.p_value <= LEVEL and each.mean > max(each.mean_null.draws) + 1e-6 for each in levels)
+
+
 def caveats_of(
     given: Given, sides: Sequence[Side], pairs: Sequence[PairRecurrence], threshold: float
 ) -> tuple[str, ...]:
@@ -129,7 +136,7 @@ def caveats_of(
         if side.duplicates:
             said.append(
                 f"{counted(side.duplicates, 'atom')} of {side.name} nearly "
-                f"{'equals' if side.duplicates == 1 else 'equal'} an earlier one: one-to-one matching counts each once"
+                f"{'equals' if side.duplicates == 1 else 'equal'} an earlier one: each needs a partner of its own"
             )
     if any(each.frequency is None for each in given.dictionaries):
         said.append(
@@ -140,8 +147,8 @@ def caveats_of(
     if crowded:
         worst = max(pair.main.one_to_one.share_null.mean for pair in crowded)
         said.append(
-            f"up to {worst:.1%} of atoms reach {threshold:g} by chance: there are many atoms for so few directions, "
-            "and a higher threshold tells more"
+            f"up to {worst:.1%} of atoms reach {threshold:g} by chance: atoms crowd in the directions that they span"
+            + (", and a higher threshold may tell more" if _raised(crowded) else "")
         )
     if given.sampled is not None and given.rows is not None:
         if given.sampled < given.rows:
