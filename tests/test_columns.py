@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import isorep
+from isorep import covariance
 from isorep.covariance import HARDLY, hardly_vary, left_out_sentence, resolve_alone, resolve_source
 from isorep.moments import Moments, moments_alone
 from isorep.representation import rounding_of
@@ -238,3 +239,18 @@ def test_dead_columns_never_change_the_rank(seed, dtype, alive, dead):
     x = with_dead(rng, 60, alive, 10.0 ** rng.uniform(-33, -6, dead), dtype)
     shuffled = np.ascontiguousarray(x[:, rng.permutation(alive + dead)])
     assert factored(shuffled).rank == factored(np.ascontiguousarray(x[:, :alive])).rank == alive
+
+
+@pytest.mark.parametrize("smallest", [1e-2, 1e-5])
+def test_principal_axes_by_squares_are_those_of_a_decomposition(smallest, monkeypatch):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 6)) * np.geomspace(1, smallest, 6) @ np.linalg.qr(rng.normal(size=(6, 6)))[0]
+    factor = covariance.factor_covariance(400 * np.cov(x.T, bias=True), 400, x.mean(axis=0), 1e-16)
+    plain = covariance.principal(factor, np.ones(6))
+    monkeypatch.setattr(covariance, "WIDE_MATRIX", 0)
+    squared = covariance.principal(factor, np.ones(6))
+    np.testing.assert_allclose(squared[2], plain[2], rtol=1e-8)
+    np.testing.assert_allclose(squared[1] @ squared[0], np.eye(6), atol=1e-8)
+    for mine, other in ((squared[0], plain[0]), (squared[1].T, plain[1].T), (squared[3], plain[3])):
+        signs = np.sign(np.einsum("ij,ij->i", mine, other))
+        np.testing.assert_allclose(mine * signs[:, None], other, rtol=1e-5, atol=1e-7 * np.abs(other).max())

@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 import isorep
 from isorep import ICAAlignment, Identity, Linear, Moments, Rigid, SignedPermutation
+from isorep.alignment import base
 
 from ..data import mixing, noisy_pair, rotation, signed_permutation, sources
 
@@ -238,3 +239,19 @@ def test_the_assignment_is_that_of_scipy(monkeypatch, kept_elsewhere):
             np.testing.assert_array_equal(mine, theirs)
     assert (base.assignment_solver() is optimize.linear_sum_assignment) == kept_elsewhere
     base.assignment_solver.cache_clear()
+
+
+@pytest.mark.parametrize("smallest", [1e-1, 1e-8])
+def test_rotations_by_squares_are_those_of_a_decomposition(smallest, monkeypatch):
+    """Thousands of columns are rotated by squares where these resolve them; otherwise by a decomposition."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 5)) * np.geomspace(1, smallest, 5)
+    moments = Moments.from_rows(
+        x, x @ np.linalg.qr(rng.normal(size=(5, 5)))[0] + 0.1 * smallest * rng.normal(size=x.shape)
+    )
+    plain = base.rigid_maps(moments)
+    monkeypatch.setattr(base, "WIDE_MATRIX", 0)
+    squared = base.rigid_maps(moments)
+    for mine, other in zip(squared, plain, strict=True):
+        np.testing.assert_allclose(mine.matrix, other.matrix, atol=1e-7)
+    assert (base.quick_polar(moments.xy, resolved=1e-9) is None) == (smallest < 1e-4)

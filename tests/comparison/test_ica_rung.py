@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import isorep
+from isorep.comparison import fits
 from isorep.threads import Crew, blas_threads, many_if_wide, one_blas_thread
 
 from ..data import rotation, sources
@@ -129,3 +130,21 @@ def test_wide_matrices_have_all_blas_threads_outside_crews(monkeypatch):
     assert seen(11) == (available, 1, 1)
     assert seen(10) == (1, 1, 1)
     assert blas_threads() == available
+
+
+def test_sweeps_of_a_fit_are_bounded_by_its_work(monkeypatch, rng):
+    asked = []
+
+    def recorded(*arguments, max_iter, **rest):
+        asked.append(max_iter)
+        return unmix_rows(*arguments, max_iter=max_iter, **rest)
+
+    unmix_rows = fits.unmix_rows
+    monkeypatch.setattr(fits, "unmix_rows", recorded)
+    x = rng.laplace(size=(90, 3))
+    isorep.compare(x, x @ rotation(3, 0), rungs=("rigid", "ica"), n_null=0, n_boot=0)
+    assert set(asked) == {200}
+    asked.clear()
+    monkeypatch.setattr(fits, "_ICA_WORK", 50 * 4 * 90 * 3 * 3)
+    isorep.compare(x, x @ rotation(3, 0), rungs=("rigid", "ica"), n_null=0, n_boot=0)
+    assert sorted(set(asked)) == [50, 150], "a fit to all rows, and to a third of them"

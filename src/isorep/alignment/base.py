@@ -30,8 +30,8 @@ from ..threads import WIDE_MATRIX
 _DEAD = 0.02  # share of the columns that may be dead
 _RESOLVED = 1e-7  # squares of singular values, relative to the largest, that leave nine digits of a rotation
 _RESOLVED_WIDE = 1e-9  # the same for seven digits: of thousands of columns a full decomposition takes a minute
-_RESOLVED_QUICK = 1e-11  # for five digits: errors of shuffled pairings differ by far more. They are for
-_MANY_COLUMNS = 256  # columns and more, of which a decomposition takes time
+_RESOLVED_QUICK = 1e-11  # the same for five digits: errors of shuffled pairings differ by far more
+_MANY_COLUMNS = 256  # from which on five digits do where ``quick``; of fewer a decomposition takes milliseconds
 
 
 @dataclass(frozen=True, eq=False)

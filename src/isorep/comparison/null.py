@@ -159,7 +159,8 @@ def _scenes(
     turning = [name for name in names if name not in _BY_COLUMN]
     if not turning or max(side.shape[1] for side in sides) <= len(shuffles.rows):
         return [_Scene(sides, shuffles, scoring, centre, training, names)]
-    scenes = [_Scene(sides, shuffles, scoring, centre, training, [name for name in names if name in _BY_COLUMN])]
+    by_column = [name for name in names if name in _BY_COLUMN]
+    scenes = [_Scene(sides, shuffles, scoring, centre, training, by_column)] if by_column else []
     spans = [_axes_of(side, rounding) for side, rounding in zip(sides, training.roundings, strict=True)]
     sides = (sides[0] @ spans[0].T, sides[1] @ spans[1].T)
     if training.icas is not None:
