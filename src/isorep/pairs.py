@@ -395,13 +395,16 @@ def near_copies(
     for codes in (equal_rows(rows), None if labels is None else labels[among]):
         if codes is not None:
             apart[codes[: len(probed), None] == codes] = np.inf
-    if np.isfinite(apart).sum(axis=1).min() < 10:
+    finite = np.isfinite(apart)
+    if finite.sum(axis=1).min() < 10:
         return None
     floor = 1e-12 * float(squares.max())
-    nearest = np.sqrt(np.maximum(np.partition(apart, (0, 9), axis=1)[:, [0, 9]], floor))
-    finite = apart[np.isfinite(apart)]
-    typical = float(np.sqrt(np.median(finite[:: 1 + len(finite) // _TYPICAL])))
-    copies = (nearest[:, 0] < _COPY * typical) & (nearest[:, 0] < _CLOSER * nearest[:, 1])
+    known = apart[finite]
+    typical = float(np.sqrt(np.median(known[:: 1 + len(known) // _TYPICAL])))
+    nearest = np.sqrt(np.maximum(apart.min(axis=1), floor))
+    near = np.flatnonzero(nearest < _COPY * typical)
+    tenth = np.sqrt(np.maximum(np.partition(apart[near], 9, axis=1)[:, 9], floor))
+    copies = int((nearest[near] < _CLOSER * tenth).sum())
     expected = 1 - (1 - _CLOSER ** max(directions, 1.0)) ** 9
-    share = float(copies.mean())
+    share = copies / len(probed)
     return share if share > _COMMON + 3 * expected else None

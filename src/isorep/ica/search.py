@@ -22,7 +22,8 @@ _LEAST_WORKING = 64  # weak components hold each other in place, so the last one
 _SETTLED = 0.15  # radians a direction still moves in a sweep when it leaves
 _LEAVE_SHARE = 0.2  # of the remaining directions that must have settled before the rest is projected
 PATIENCE = 15  # sweeps without that happening, and without more contrast, before the search ends
-_WIDE_PATIENCE = 5  # the same in many dimensions
+_WIDE_PATIENCE = 3  # the same in many dimensions, where what is weak rises later in a space of its own,
+_FIRST_PATIENCE = 5  # and before anything has been found
 _RISING = 0.02  # relative gain in contrast that counts as more: weak components take long to rise out of the noise
 WIDE = 128  # dimensions beyond which only what rises above noise counts as more: all there is costs too much
 _SEARCH_SHARE = 0.6  # of all sweeps that the search may take
@@ -60,10 +61,11 @@ def search(
         directions = _next_directions(here, contrast, kept.facts["stalled"])
     quiet = 0 if kept is None else kept.facts["quiet"]  # sweeps in which nothing has risen above noise
     while True:
+        patience = PATIENCE if here.width <= WIDE else _WIDE_PATIENCE if found else _FIRST_PATIENCE
         moving, waiting, settled, reached, quiet = _settle(
-            here, directions, contrast, ledger, found, len(base) / width, quiet
+            here, directions, contrast, ledger, found, len(base) / width, quiet, patience
         )
-        if not settled.any() or _used_up(ledger) or (here.width > WIDE and quiet >= _WIDE_PATIENCE):
+        if not settled.any() or _used_up(ledger) or (here.width > WIDE and quiet >= patience):
             done.append(np.vstack([moving, waiting]) @ base)
             break
         done.append(moving[settled] @ base)
@@ -96,7 +98,14 @@ def _next_directions(rows: WhiteRows, contrast: Contrast, stalled: bool) -> Arra
 
 
 def _settle(
-    rows: WhiteRows, directions: Array, contrast: Contrast, ledger: Ledger, found: float, left: float, quiet: int
+    rows: WhiteRows,
+    directions: Array,
+    contrast: Contrast,
+    ledger: Ledger,
+    found: float,
+    left: float,
+    quiet: int,
+    patience: int,
 ) -> tuple[Array, Array, Array, Array, int]:
     """Iterate some directions until enough have converged: those, the others, which converged, their contrasts.
 
@@ -105,7 +114,6 @@ def _settle(
     working = max(int(np.ceil(_WORKING_SHARE * rows.width)), min(_LEAST_WORKING, rows.width))
     moving, waiting = directions[:working], directions[working:]
     best, waited = 0.0, 0
-    patience = PATIENCE if rows.width <= WIDE else _WIDE_PATIENCE
     while True:
         sweep = rows.sweep(moving, contrast)
         ledger.pay(rows, len(moving))

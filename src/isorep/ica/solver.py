@@ -28,8 +28,8 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array
 from .checkpoint import Keeper, Ledger, Report
-from .contrasts import Contrast
-from .newton import ROWS_A_DIMENSION, Finish, Outlook, converged, look
+from .contrasts import Contrast, contrast_named
+from .newton import ROWS_A_DIMENSION, Finish, Outlook, converged, indistinct, look
 from .search import PATIENCE, WIDE, fixed_point, orthonormal, search
 from .white import Portrait, WhiteRows
 
@@ -144,31 +144,56 @@ def _determined(finish: Finish, share: float) -> Finish:
 def _with_risen(finish: Finish, tol: float) -> Finish:
     """Polish the remaining directions among themselves; those that rise above noise join the others.
 
-    The cost is that of the remaining dimensions, and falls whenever a share of them has risen.
+    All are held on one side of Gaussian: first on the one that prevails in the remaining space, and when no more rise
+    there on the other. Left to themselves, directions that have not found a source follow the noise, many of them to
+    the side where no source is, and stay there. Light tails are sought by kurtosis, which has less noise for them. The
+    cost is that of the remaining dimensions, and falls whenever a share of them has risen.
     """
-    rows, contrast, ledger = finish.rows, finish.contrast, finish.ledger
-    quiet, reached, best = 0, finish.look().contrast, 0.0
-    while quiet < _RISING_PATIENCE and not ledger.exhausted:
+    rows, ledger = finish.rows, finish.ledger
+    reached, fruitless = finish.look().contrast, 0
+    best = reached
+    first: bool | None = None  # whether heavy tails prevail
+    while fruitless < 2 and not ledger.exhausted:
         count = len(finish.others)
         if count < 2 or rows.n < _ROWS_A_PLANE * count**2:
             break
         matrix = orthonormal(finish.matrix)
         others = orthonormal(finish.others - finish.others @ matrix.T @ matrix)
-        rest = Finish(rows.project(others), np.eye(count), contrast, ledger)
-        most, height, quiet = 0, 0.0, 0
+        remaining = rows.project(others)
+        if first is None:
+            first = heavy = heavy_tailed(remaining)
+            ledger.pay(remaining, count // 2)  # half of a sweep's products
+        contrast = finish.contrast if heavy else contrast_named("cube")
+        side = contrast.tails if heavy else -contrast.tails
+        rest = Finish(remaining, np.eye(count), contrast, ledger, np.full(count, side))
+        most, height, quiet = 0, -np.inf, 0
         while quiet < _RISING_PATIENCE and most < _RISEN_SHARE * count and not ledger.exhausted:
             outlook = rest.run(tol, sweeps=1)
-            best = max(best, reached + outlook.contrast)
+            if heavy:
+                best = max(best, reached + outlook.contrast)
             ledger.note(best, (1 - quiet / _RISING_PATIENCE) / 2)
-            risen = ~outlook.gaussian
-            grows = outlook.contrast > (1 + _GROWING) * height  # noise is soon fitted as far as it can be
+            risen = ~indistinct(np.where(outlook.alpha * side > 0, outlook.alpha, 0.0), contrast, rows.n)
+            grows = outlook.contrast > height + _GROWING * abs(height)  # noise is soon fitted as far as it can be
             quiet = 0 if grows or risen.sum() > most else quiet + 1
             most, height = max(most, int(risen.sum())), max(height, outlook.contrast)
             if converged(outlook, tol):
                 quiet = _RISING_PATIENCE
-        others = rest.matrix @ others
-        finish = finish.again(np.vstack([matrix, others[risen]]), others[~risen])
+        found = rest.matrix[risen]
+        if heavy == first:
+            left = rest.matrix[~risen]
+        else:  # what does not rise on either side stays where the prevailing one led it
+            left = np.eye(count) - found.T @ found
+            left = left[np.argsort(-np.linalg.norm(left, axis=1), kind="stable")[: count - len(found)]]
+            left = orthonormal(left) if len(found) else left
+        finish = finish.again(np.vstack([matrix, found @ others]), left @ others)
+        fruitless = fruitless + 1 if most < _RISEN_SHARE * count else 0
+        heavy = heavy if fruitless == 0 else not heavy
     return finish
+
+
+def heavy_tailed(rows: WhiteRows) -> bool:
+    r"""Whether heavy tails prevail, by the excess kurtosis summed over any axes, :math:`E\|z\|^4-m(m+2)`."""
+    return float(np.trace(rows.fourth_order())) >= rows.width * (rows.width + 2)
 
 
 def leave_saddle(matrix: Array, portrait: Portrait, contrast: Contrast, n: int) -> Array | None:
