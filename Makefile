@@ -7,7 +7,8 @@ OTHER := .venv-$(notdir $(PYTHON))
 EXTRAS := io,bio,dask,torch,hf,plot,images
 WORKERS ?= 2
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-PYTEST := -m pytest --numprocesses $(WORKERS) --dist loadfile
+export PYTHONDONTWRITEBYTECODE :=  # tests and benchmarks start Python often: what was compiled once is kept
+PYTEST := -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 .PHONY: install demo test test-kernels test-lowest test-python fuzz faults lint docs figures wheel bench bench-quick chromium clean
 .DEFAULT_GOAL := help

@@ -75,7 +75,7 @@ def numpy_features() -> list[str]:
 
 def passes(setting: dict[str, str], paths: list[str], extra: list[str]) -> bool:
     """Whether the tests pass with these variables set."""
-    command = [sys.executable, "-m", "pytest", "-q", "--numprocesses", "2", "--dist", "loadfile", *paths, *extra]
+    command = [sys.executable, "-m", "pytest", "-q", "--numprocesses", "2", "--dist", "worksteal", *paths, *extra]
     return subprocess.run(command, env={**os.environ, **ONE_THREAD, **setting}, check=False).returncode == 0
 
 

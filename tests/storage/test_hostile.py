@@ -29,26 +29,50 @@ from isorep.storage import column, examine
 GIGABYTE = 10**9
 VALUES = np.random.default_rng(0).normal(size=(200, 3))
 
+# A process that has imported what readers need, and forks one for every file.
 READ = """
-import re, sys
+import json, os, re, sys
+import h5py, numpy, pyarrow.parquet, zarr
 import isorep
-{before}
-try:
-    isorep.read(sys.argv[1])
-    print("read")
-except isorep.InputError as error:
-    print(error)
-# Not getrusage: its maximum is inherited from the process that started this one.
-print(int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024)
+for line in sys.stdin:
+    path, before = json.loads(line)
+    if os.fork():
+        print(json.dumps({"status": os.wait()[1]}), flush=True)
+        continue
+    exec(before)
+    try:
+        isorep.read(path)
+        said = "read"
+    except isorep.InputError as error:
+        said = str(error)
+    # Not getrusage: its maximum is inherited from the process that started this one.
+    peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024
+    print(json.dumps({"sentence": said, "peak": peak}), flush=True)
+    sys.exit()
 """
+READERS = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _reader():
+    yield
+    while READERS:
+        READERS.pop().communicate()
 
 
 def refusal(path, before=""):
     """Read a file in a process of its own: the sentence it is refused with."""
-    command = [sys.executable, "-c", READ.format(before=before), str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    sentence, peak = done.stdout.strip().split("\n")
-    assert int(peak) < GIGABYTE, f"{int(peak) / 1e6:.0f} MB"
+    if not READERS:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        READERS.append(subprocess.Popen([sys.executable, "-c", READ], text=True, **pipes))
+    print(json.dumps([str(path), before]), file=READERS[0].stdin, flush=True)
+    found = {}
+    while "status" not in found:
+        found |= json.loads(READERS[0].stdout.readline())
+    assert found["status"] == 0
+    sentence, peak = found["sentence"], found["peak"]
+    assert "\n" not in sentence
+    assert peak < GIGABYTE, f"{peak / 1e6:.0f} MB"
     assert sentence.startswith(Path(path).name) or str(path) in sentence
     return sentence
 
