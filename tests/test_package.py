@@ -62,11 +62,11 @@ def test_importing_the_package_and_its_command_line_loads_nothing_heavy():
 
 HEAVY = ("sklearn", "pandas", "scipy.stats", "scipy.optimize", "pyarrow", "matplotlib", "rich")
 COMPARED = {
-    "compare": "import isorep; isorep.compare(files[0], files[1])",
-    "compare_many": "import isorep; isorep.compare_many(files)",
-    "the command for two files": "arguments = files[:2]",
-    "the command for many files": "arguments = files",
-    "a page": "arguments = [*files[:2], '--html', files[0] + '.html', '--json', files[0] + '.json']",
+    "compare": "import isorep; isorep.compare(files[0], files[1], n_null=5)",
+    "compare_many": "import isorep; isorep.compare_many(files, n_null=5)",
+    "the command for two files": "arguments = [*files[:2], '--null', '5']",
+    "the command for many files": "arguments = [*files, '--null', '5']",
+    "a page": "arguments = [*files[:2], '--null', '5', '--html', files[0] + '.html', '--json', files[0] + '.json']",
 }
 
 

@@ -16,7 +16,7 @@ anndata = pytest.importorskip("anndata")
 X, TREATED, PLATE = screen(wells=30)
 QUICK = {
     "conditions": ("base", "pca_ica"), "classifiers": "logistic", "n_components": "all", "n_restarts": 0,
-    "mixing": False,
+    "mixing": False, "folds": 2,
 }  # fmt: skip
 
 
