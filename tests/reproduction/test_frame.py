@@ -25,7 +25,7 @@ from isorep.reproduction import reproduce, runner
 from tests.reproduction import toy
 runner.experiment_named = lambda name: toy.TOY
 import sys, time
-toy.pause = lambda: len(toy.DONE) < 3 or time.sleep(1000)
+toy.pause = lambda seconds: len(toy.DONE) < 3 or time.sleep(1000)
 reproduce("toy", scale="paper", out=sys.argv[1])
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from isorep.reproduction import Chart, Claim, Experiment, Line, Mark, Plan, Row, Summary, Table, Unit
@@ -13,18 +14,20 @@ DONE: list[str] = []
 @dataclass(frozen=True)
 class Preset:
     units: int
+    pause: float = 0.0
 
 
 def plan(preset, data):
     return Plan(tuple(Unit(f"unit/{place}", f"unit {place}", {"place": place}) for place in range(preset.units)))
 
 
-def pause():
-    """Nothing, unless a test waits here."""
+def pause(seconds):
+    """What a unit begins with."""
+    time.sleep(seconds)
 
 
 def run(unit, run):
-    pause()
+    pause(run.preset.pause)
     DONE.append(unit.key)
     return {"value": 1 / 3 + run.seed + unit.arguments["place"], "missing": float("nan")}
 

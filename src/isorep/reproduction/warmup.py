@@ -201,7 +201,7 @@ class Preset:
         None, Training((784, 64, 32, 5), pairs=5, images=10_000, batch=200, epochs=30), _PAPER
     )
     digits_class: Training | None = scaled(  # noqa: RUF009
-        replace(_DIGITS, pairs=1, epochs=200), None, replace(_DIGITS, pairs=3, epochs=2000)
+        replace(_DIGITS, pairs=1), None, replace(_DIGITS, pairs=3, epochs=2000)
     )
     mnist_class: Training | None = scaled(None, None, replace(_PAPER, pairs=3))  # noqa: RUF009
     classes: tuple[int, ...] = scaled((0, 1), (), tuple(range(10)))
