@@ -112,12 +112,12 @@ bench-quick: .venv/bench.stamp
 	$(BIN)/python benchmarks/many.py --scale 0.03 --runs 4
 	$(BIN)/python benchmarks/similarity.py --scale 0.04 --indices cca cka
 	$(BIN)/python benchmarks/clusters.py --scale 0.05 --workers 1 2
-	$(BIN)/python benchmarks/translate.py --scale 0.01 --rounds 1
+	$(BIN)/python benchmarks/translate.py apply fit --scale 0.01 --rounds 1
 	$(BIN)/python benchmarks/deconfound.py --scale 0.01
 	$(BIN)/python benchmarks/training.py --steps 0.005 --cases 1
 	$(BIN)/python benchmarks/decoder.py vectors bias --scale 0.05
 	$(BIN)/python benchmarks/structure.py information models --scale 0.05
-	$(BIN)/python benchmarks/mechanisms.py losses --repeats 5
+	$(BIN)/python benchmarks/mechanisms.py losses --repeats 5 --slots 2
 	$(BIN)/python benchmarks/heads.py --scale 0.05
 	$(BIN)/python benchmarks/extract.py --texts 100 --formats npy
 	$(BIN)/python benchmarks/scenes.py --images 200 --settings 2
