@@ -106,7 +106,8 @@ def waiting(*_):
 for path in sys.argv[1:]:
     found = train_many(
         lambda seed: OrthogonalAutoencoder((16, 8, 4, 2), 0.5, seed=seed),
-        data, reconstruction_loss, recipe, seeds=[3, 1], checkpoint=path, checkpoint_seconds=0.02, progress=waiting,
+        data, reconstruction_loss, recipe, seeds=[3, 1], checkpoint=path, progress=waiting,
+        checkpoint_seconds=0.02 if "WAIT" in os.environ else 1000.0,
     )
     weights = [value.flatten().tolist() for each in found for value in each.module.parameters()]
     print([weights, [each.history.training for each in found]])
