@@ -7,7 +7,8 @@ OTHER := .venv-$(notdir $(PYTHON))
 EXTRAS := io,bio,dask,torch,hf,plot,images
 WORKERS ?= 2
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-PYTEST := -m pytest --numprocesses $(WORKERS) --dist loadfile
+export PYTHONDONTWRITEBYTECODE :=  # tests and benchmarks start Python often: what was compiled once is kept
+PYTEST := -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 .PHONY: install demo test test-kernels test-lowest test-python fuzz faults lint docs figures wheel bench bench-quick chromium clean
 .DEFAULT_GOAL := help
@@ -108,19 +109,19 @@ bench: .venv/bench.stamp
 
 bench-quick: .venv/bench.stamp
 	$(BIN)/python benchmarks/compare.py command --cases 1
-	$(BIN)/python benchmarks/many.py --scale 0.03
-	$(BIN)/python benchmarks/similarity.py --scale 0.04
-	$(BIN)/python benchmarks/clusters.py --scale 0.05
-	$(BIN)/python benchmarks/translate.py --scale 0.01
-	$(BIN)/python benchmarks/deconfound.py --scale 0.02
-	$(BIN)/python benchmarks/training.py --steps 0.005
-	$(BIN)/python benchmarks/decoder.py --scale 0.05
-	$(BIN)/python benchmarks/structure.py --scale 0.1
-	$(BIN)/python benchmarks/mechanisms.py --repeats 5
+	$(BIN)/python benchmarks/many.py --scale 0.03 --runs 4
+	$(BIN)/python benchmarks/similarity.py --scale 0.04 --indices cca cka
+	$(BIN)/python benchmarks/clusters.py --scale 0.05 --workers 1 2
+	$(BIN)/python benchmarks/translate.py apply fit --scale 0.01 --rounds 1
+	$(BIN)/python benchmarks/deconfound.py --scale 0.01
+	$(BIN)/python benchmarks/training.py --steps 0.005 --cases 1
+	$(BIN)/python benchmarks/decoder.py vectors bias --scale 0.05
+	$(BIN)/python benchmarks/structure.py information models --scale 0.05
+	$(BIN)/python benchmarks/mechanisms.py losses --repeats 5 --slots 2
 	$(BIN)/python benchmarks/heads.py --scale 0.05
-	$(BIN)/python benchmarks/extract.py --texts 100
-	$(BIN)/python benchmarks/scenes.py --images 200
-	$(BIN)/python benchmarks/ica.py medium small --scale 0.05
+	$(BIN)/python benchmarks/extract.py --texts 100 --formats npy
+	$(BIN)/python benchmarks/scenes.py --images 200 --settings 2
+	$(BIN)/python benchmarks/ica.py small --scale 0.05 --sets 1
 
 clean:
 	rm -rf .venv .venv-* dist docs/_build docs/gallery docs/api/generated docs/reference/generated

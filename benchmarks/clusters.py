@@ -2,6 +2,7 @@
 
     python benchmarks/clusters.py                # two sides of 65,536 x 384, a few minutes on two cores
     python benchmarks/clusters.py --scale 0.1    # rows scaled down
+    python benchmarks/clusters.py --workers 1 2  # smaller clusters
 
 Workers are processes of one thread on this machine: beyond its cores they share them, and with other programs they
 share them anyway. So processor seconds are measured beside wall-clock ones: those of the busiest worker, and those of
@@ -33,6 +34,7 @@ PER_CHUNK = 5.15  # tasks of a pass: a read for each side, the pass, its two res
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies the number of rows")
+    parser.add_argument("--workers", type=int, nargs="*", default=[1, 2, 4], help="numbers of worker processes")
     chosen = parser.parse_args()
     n = int(ROWS * chosen.scale)
     load = os.getloadavg()[0]
@@ -45,17 +47,17 @@ def main() -> None:
         results["here"] = {"moments_cpu_s": here["moments_cpu_s"]}
         columns = {"workers": 8, "pass": 21, "tasks": 7, "busiest worker": 16, "client": 9, "sum": 8, "wall clock": 0}
         table = Table(columns)
-        for workers in (1, 2, 4):
+        for workers in chosen.workers:
             found = apart(run_cluster, folder, workers)
             results[f"workers_{workers}"] = found
             for name, each in found["passes"].items():
                 told = (f"{each[key]:.2f}" for key in ("worker_s", "client_s", "sum_s", "wall_s"))
                 table.add(str(workers), name, str(each["tasks"]), *told)
-    print(f"\n  largest difference of a moment from one process: {results['workers_2']['gap']:.1e}")
-    for workers in (1, 2, 4):
+    print(f"\n  largest difference of a moment from one process: {results[f'workers_{chosen.workers[-1]}']['gap']:.1e}")
+    for workers in chosen.workers:
         task = results[f"workers_{workers}"]["task_s"]
         print(f"  {workers} workers, a task that does nothing: {1e3 * task:.2f} ms of client and scheduler")
-    results["model"] = model(n, results["workers_1"])
+    results["model"] = model(n, results[f"workers_{chosen.workers[0]}"])
     keep(RESULTS, results)
 
 

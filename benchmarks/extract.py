@@ -1,7 +1,7 @@
 """Extracting all hidden states of a small GPT-2, beside the loop one would write by hand.
 
     python benchmarks/extract.py               # 2,000 texts, about 100,000 tokens; a minute on one core
-    python benchmarks/extract.py --texts 500
+    python benchmarks/extract.py --texts 500 --formats npy
 
 The model has random weights and is built here, so nothing is downloaded. The loop pads batches of 64 texts, in the
 order of the input or sorted by length, keeps all rows in memory and saves them at the end. isorep streams them. Every
@@ -32,7 +32,9 @@ LAYERS, WIDTH, WORDS, BATCH = 4, 128, 1000, 64
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--texts", type=int, default=2000)
-    count = parser.parse_args().texts
+    parser.add_argument("--formats", nargs="*", default=["npy", "parquet", "zarr"], help="that isorep writes")
+    chosen = parser.parse_args()
+    count = chosen.texts
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tokens = apart(prepare, folder, count)
@@ -42,7 +44,7 @@ def main() -> None:
         tell("by hand, in the order of the input", results["in order"])
         results["sorted"] = best = apart(by_hand, folder, count, True)
         tell("by hand, sorted by length", best)
-        for kind in ("npy", "parquet", "zarr"):
+        for kind in chosen.formats:
             results[kind] = found = apart(extracted, folder, count, kind)
             tell(f"isorep, {kind}", found, f"{found['seconds'] / best['seconds']:.2f} times the sorted loop")
     keep(RESULTS, machine() | {"load": os.getloadavg()[0]} | results)

@@ -3,6 +3,7 @@
     python benchmarks/ica.py                 # everything, some two hours on two cores, most of it the peers'
     python benchmarks/ica.py medium hard     # some parts: wide, medium, small, hard, real, mapped, gemm, dask
     python benchmarks/ica.py --scale 0.05    # rows scaled down
+    python benchmarks/ica.py small --sets 1  # one data set
     python benchmarks/ica.py --skip-peers    # isorep alone
 
 Every fit runs in a process of its own that has fitted something small before, so that nobody's imports are timed. Each
@@ -49,6 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=[], help=f"{', '.join(PARTS)}; all by default")
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies the number of rows")
+    parser.add_argument("--sets", type=int, default=3, help="data sets of medium, small and hard")
     parser.add_argument("--skip-peers", action="store_true", help="isorep alone")
     parser.add_argument(
         "--limit", type=float, default=600, help="seconds after which a fit of the slower peers is stopped"
@@ -84,20 +86,20 @@ def wide_part(chosen: argparse.Namespace) -> dict[str, Any]:
 
 def medium_part(chosen: argparse.Namespace) -> dict[str, Any]:
     n = int(50_000 * chosen.scale)
-    print(f"MEDIUM: {n:,} x 128 float32, sources and mixing as in wide; medians of three seeds")
-    return contest(chosen, [(write_mixture, n, 128, chosen.seed + i) for i in (1, 2, 3)])
+    print(f"MEDIUM: {n:,} x 128 float32, sources and mixing as in wide; medians over seeds")
+    return contest(chosen, [(write_mixture, n, 128, chosen.seed + i) for i in (1, 2, 3)[: chosen.sets]])
 
 
 def small_part(chosen: argparse.Namespace) -> dict[str, Any]:
     n = int(20_000 * chosen.scale)
-    print(f"SMALL: {n:,} x 64 float32, sources and mixing as in wide; medians of three seeds")
-    return contest(chosen, [(write_mixture, n, 64, chosen.seed + i) for i in (4, 5, 6)])
+    print(f"SMALL: {n:,} x 64 float32, sources and mixing as in wide; medians over seeds")
+    return contest(chosen, [(write_mixture, n, 64, chosen.seed + i) for i in (4, 5, 6)[: chosen.sets]])
 
 
 def hard_part(chosen: argparse.Namespace) -> dict[str, Any]:
     n, d = int(50_000 * chosen.scale), 128
-    print(f"HARD: {n:,} x {d} float32, a quarter of the sources Gaussian, shared scales, 10 clusters; three seeds")
-    makers = [(write_hard, n, d, chosen.seed + i) for i in (7, 8, 9)]
+    print(f"HARD: {n:,} x {d} float32, a quarter of the sources Gaussian, shared scales, 10 clusters")
+    makers = [(write_hard, n, d, chosen.seed + i) for i in (7, 8, 9)[: chosen.sets]]
     options = {YARDSTICK: {"max_iter": 200}, "Picard float64": {"max_iter": 200, "tol": 1e-7}}
     result = contest(chosen, makers, peers=(YARDSTICK, "Picard float64"), options=options, judged=None)
     gaussian, unsettled = (listed(run[key] for run in result["runs"]["isorep"]) for key in ("gaussian", "unsettled"))

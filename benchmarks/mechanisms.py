@@ -3,6 +3,7 @@
     python benchmarks/mechanisms.py                # everything, some minutes on two cores
     python benchmarks/mechanisms.py losses         # one part: losses, criteria
     python benchmarks/mechanisms.py --repeats 20   # shorter
+    python benchmarks/mechanisms.py --slots 2      # one size
 
 The networks are those of the slot experiments: K slots of 3 latents and 20 outputs, encoder and decoder with two hidden
 layers of 80, LeakyReLU(0.2) (tanh for second derivatives), batch 64, Adam. A step is forward, backward and update of
@@ -30,12 +31,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=[], help="losses, criteria; all by default")
     parser.add_argument("--repeats", type=int, default=60, help="steps that are timed")
+    parser.add_argument("--slots", type=int, nargs="*", default=list(SLOTS), help="numbers of slots")
     chosen = parser.parse_args()
     results: dict[str, Any] = {}
     if not chosen.parts or "losses" in chosen.parts:
-        results["losses"] = losses_part(chosen.repeats)
+        results["losses"] = losses_part(chosen.repeats, chosen.slots)
     if not chosen.parts or "criteria" in chosen.parts:
-        results["criteria"] = criteria_part()
+        results["criteria"] = criteria_part(chosen.slots)
     keep(RESULTS, machine() | results)
     print(f"\nwritten to {RESULTS}")
 
@@ -43,11 +45,11 @@ def main() -> None:
 # Losses -----------------------------------------------------------------------------------------------------------
 
 
-def losses_part(repeats: int) -> dict[str, Any]:
+def losses_part(repeats: int, numbers: list[int]) -> dict[str, Any]:
     print("LOSSES: milliseconds a step, and times the plain step; one model, and five stacked ones")
     table = Table({"loss": 24, "slots": 5, "one": 8, "times": 6, "five": 8, "times plain five": 16})
     found: dict[str, Any] = {}
-    for slots in SLOTS:
+    for slots in numbers:
         runs = apart(time_losses, slots, repeats)
         plain = runs["plain"]
         for name, (one, five) in runs.items():
@@ -131,11 +133,11 @@ def step_time(name: str, slots: int, models: int, repeats: int) -> float:
 # Criteria ---------------------------------------------------------------------------------------------------------
 
 
-def criteria_part() -> dict[str, Any]:
+def criteria_part(numbers: list[int]) -> dict[str, Any]:
     print("CRITERIA: seconds for 100 samples of a generator with 20 outputs a slot, 4 shared")
     table = Table({"slots": 6, "latents": 7, "outputs": 7, "seconds": 8, "Type S by": 20})
     found = {}
-    for slots in SLOTS:
+    for slots in numbers:
         run = apart(time_criteria, slots)
         table.add(str(slots), str(3 * slots), str(run["outputs"]), f"{run['total']:.2f}", run["by"])
         found[str(slots)] = run

@@ -2,6 +2,7 @@
 
     python benchmarks/scenes.py                # some minutes on two cores
     python benchmarks/scenes.py --images 2000  # fewer images
+    python benchmarks/scenes.py --settings 2   # fewer settings
 
 Every setting runs in a fresh process. The first images are not counted: they build what is kept for later ones. Images
 a second of processor time, from the run on one thread, tell what a busy machine hides.
@@ -34,14 +35,16 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--images", type=int, default=20_000)
-    images = parser.parse_args().images
+    parser.add_argument("--settings", type=int, default=len(SETTINGS), help="how many of the settings")
+    chosen = parser.parse_args()
+    images = chosen.images
     cores = os.cpu_count() or 1
     print(f"SCENES: {images:,} images as bytes; continuous factors, best of three")
     table = Table(
         {"scene": 44, "1 thread": 10, f"{cores} threads": 10, "a CPU second": 12, "own GB": 8, "images GB": 9}
     )
     results: dict[str, Any] = {"images": images}
-    for label, (scene, options) in SETTINGS.items():
+    for label, (scene, options) in list(SETTINGS.items())[: chosen.settings]:
         runs = [apart_watched(render, scene, options, images, threads) for threads in (1, cores)]
         results[label] = runs
         table.add(

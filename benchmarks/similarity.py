@@ -3,6 +3,7 @@
     python benchmarks/similarity.py                # everything, some minutes on two cores
     python benchmarks/similarity.py null           # one part: null, neighbours
     python benchmarks/similarity.py --scale 0.2    # rows scaled down
+    python benchmarks/similarity.py --indices cka  # nulls of some indices
 
 The usual way to a null is to compute the index again for every permutation. Recomputations are timed on 10 permutations
 and multiplied, which is fair: each costs the same; the best of three runs counts. Ratios are printed beside the times;
@@ -29,11 +30,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=[], help="null, neighbours; all by default")
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies the number of rows")
+    parser.add_argument(
+        "--indices", nargs="*", default=list(WAYS), choices=list(WAYS), help="of the nulls; default: all"
+    )
     chosen = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, numpy {np.__version__}\n")
     results: dict[str, Any] = {}
     if not chosen.parts or "null" in chosen.parts:
-        results["null"] = null_part(int(5_000 * chosen.scale), 128)
+        results["null"] = null_part(int(5_000 * chosen.scale), 128, chosen.indices)
     if not chosen.parts or "neighbours" in chosen.parts:
         results["neighbours"] = neighbours_part(int(50_000 * chosen.scale), 384)
     keep(RESULTS, machine() | {"scale": chosen.scale} | results)
@@ -43,13 +47,13 @@ def main() -> None:
 # Nulls ------------------------------------------------------------------------------------------------------------
 
 
-def null_part(n: int, d: int) -> dict[str, Any]:
+def null_part(n: int, d: int, indices: list[str]) -> dict[str, Any]:
     print(f"NULL: {PERMUTATIONS} permutations at {n:,} x {d} float32, all cores")
     table = Table({"index": 20, "way": 46, "seconds": 9, "times isorep": 12, "null mean": 10, "null sd": 9})
     result = {}
-    for index, ways in WAYS.items():
+    for index in indices:
         own = None
-        for way in ways:
+        for way in WAYS[index]:
             run = apart(run_null, index, way, n, d)
             own = run["seconds"] if own is None else own
             table.add(

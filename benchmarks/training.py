@@ -3,6 +3,7 @@
     python benchmarks/training.py                # some minutes on two cores
     python benchmarks/training.py --threads 1    # threads of torch
     python benchmarks/training.py --steps 0.2    # fewer steps
+    python benchmarks/training.py --cases 2      # fewer networks
 
 The networks are those of ``isorep reproduce warmup`` at its three scales, with Adam that keeps weights orthogonal, and
 plain networks of the same widths with torch's fused Adam. Both ways take the same steps from the same seeds; the first
@@ -40,6 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of torch")
     parser.add_argument("--steps", type=float, default=1.0, help="multiplies the number of steps")
+    parser.add_argument("--cases", type=int, default=len(CASES), help="how many of the cases, small ones first")
     chosen = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, {chosen.threads} threads\n")
     results: dict[str, Any] = {}
@@ -47,7 +49,7 @@ def main() -> None:
         print(f"{kind.upper()} networks: models a second at 1000 steps each, by the clock (by processor time)")
         headings = {"": 38, "models": 7, "one by one": 18, "one program": 18, "ratio": 15, "auto": 12}
         table = Table(headings)
-        for name, case in CASES.items():
+        for name, case in list(CASES.items())[: chosen.cases]:
             found = apart(measure, kind, case, chosen.threads, chosen.steps)
             results[f"{kind}, {name}"] = found
             table.add(

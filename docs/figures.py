@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -167,16 +168,22 @@ def replace(text: str, name: str, block: str) -> str:
 
 def output(name: str, folder: Path) -> str:
     """What the last command of a line prints on a terminal of 80 columns; dots stand for the parts left out."""
+    lines = []
+    for line in _printed((OUTPUTS | UNTESTED)[name], folder):  # sentences that Python prints are in one line
+        lines += [line.rstrip()] if len(line.rstrip()) <= COLUMNS else textwrap.wrap(line, COLUMNS)
+    return "\n".join(_shown(lines, PARTS[name]) if name in PARTS else lines) + "\n"
+
+
+@cache
+def _printed(commands: str, folder: Path) -> list[str]:
+    """The lines of the last of these commands, each of which runs once however many blocks show it."""
     environment = os.environ | {"COLUMNS": str(COLUMNS), "NO_COLOR": "1"}
     programs = {"isorep": [sys.executable, "-m", "isorep"], "python": [sys.executable]}
-    for command in (OUTPUTS | UNTESTED)[name].split(" && "):
+    for command in commands.split(" && "):
         program, *arguments = command.split()
         call = [*programs[program], *arguments]
         done = subprocess.run(call, cwd=folder, env=environment, capture_output=True, text=True, check=True)
-    lines = []
-    for line in done.stdout.strip("\n").splitlines():  # sentences that Python prints are in one line
-        lines += [line.rstrip()] if len(line.rstrip()) <= COLUMNS else textwrap.wrap(line, COLUMNS)
-    return "\n".join(_shown(lines, PARTS[name]) if name in PARTS else lines) + "\n"
+    return done.stdout.strip("\n").splitlines()
 
 
 def _shown(lines: list[str], parts: tuple[tuple[str, str | None], ...]) -> list[str]:

@@ -4,11 +4,14 @@ import ast
 import doctest
 import importlib
 import itertools
+import os
 import pkgutil
 import re
 import shutil
 import subprocess
 import sys
+import zipfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -59,11 +62,11 @@ def test_importing_the_package_and_its_command_line_loads_nothing_heavy():
 
 HEAVY = ("sklearn", "pandas", "scipy.stats", "scipy.optimize", "pyarrow", "matplotlib", "rich")
 COMPARED = {
-    "compare": "import isorep; isorep.compare(files[0], files[1])",
-    "compare_many": "import isorep; isorep.compare_many(files)",
-    "the command for two files": "arguments = files[:2]",
-    "the command for many files": "arguments = files",
-    "a page": "arguments = [*files[:2], '--html', files[0] + '.html', '--json', files[0] + '.json']",
+    "compare": "import isorep; isorep.compare(files[0], files[1], n_null=5)",
+    "compare_many": "import isorep; isorep.compare_many(files, n_null=5)",
+    "the command for two files": "arguments = [*files[:2], '--null', '5']",
+    "the command for many files": "arguments = [*files, '--null', '5']",
+    "a page": "arguments = [*files[:2], '--null', '5', '--html', files[0] + '.html', '--json', files[0] + '.json']",
 }
 
 
@@ -131,42 +134,57 @@ def test_every_dependency_is_pinned_in_the_constraints():
             assert requirement.split(">=")[0].partition("[")[0].lower() in pinned
 
 
-@pytest.mark.parametrize("kind", ["wheel", "sdist"])
-def test_the_package_installs_and_works_without_extras_and_compilers(tmp_path, kind):
+def run(*command, cwd, check=True):
+    """A command that finds no other isorep, and whose Python keeps the bytecode of what it imports."""
+    settings = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")}
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, cwd=cwd, env=settings)
+    assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory):
+    """Wheels built from the checkout and from the unpacked sdist."""
+    folder = tmp_path_factory.mktemp("built")
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir"]
+    run(*build, folder / "sdist", "--sdist", ROOT, cwd=folder)
+    (archive,) = (folder / "sdist").glob("*.tar.gz")
+    shutil.unpack_archive(archive, folder, filter="data")
+    (source,) = folder.glob("isorep-*")
+    found = []
+    for name, place in (("checkout", ROOT), ("unpacked", source)):
+        run(*build, folder / name, "--wheel", place, cwd=folder)
+        found += (folder / name).glob("*.whl")
+    return found
+
+
+def test_the_sdist_makes_the_same_wheel_as_the_checkout(wheels):
+    first, second = ({each.filename: each.CRC for each in zipfile.ZipFile(path).infolist()} for path in wheels)
+    assert first == second
+    assert any(name.endswith("isorep/__init__.py") for name in first)
+
+
+def test_the_package_installs_and_works_without_extras_and_compilers(tmp_path, wheels):
     """A clean environment with the core alone compares two files, and names the extra that parquet needs.
 
-    Nothing but wheels is taken, so that no compiler is needed; the sdist is built into one first, by the tools here.
+    Nothing but wheels is taken, so that no compiler is needed. Bytecode is not made for modules that nobody imports.
     """
-
-    def run(*command, check=True):
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, cwd=tmp_path)
-        assert not check or done.returncode == 0, done.stdout + done.stderr
-        return done
-
-    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", tmp_path / "dist"]
-    source = ROOT
-    if kind == "sdist":
-        run(*build, "--sdist", ROOT)
-        (archive,) = (tmp_path / "dist").glob("*.tar.gz")
-        shutil.unpack_archive(archive, tmp_path, filter="data")
-        (source,) = tmp_path.glob("isorep-*")
-    run(*build, "--wheel", source)
-    (wheel,) = (tmp_path / "dist").glob("*.whl")
-    run(sys.executable, "-m", "venv", tmp_path / "clean")
+    local = partial(run, cwd=tmp_path)
+    local(sys.executable, "-m", "venv", "--without-pip", tmp_path / "clean")
     bin_folder = tmp_path / "clean" / "bin"
-    pip = [bin_folder / "python", "-m", "pip", "install", "-q", "--only-binary", ":all:"]
-    run(*pip, "--constraint", ROOT / "constraints.txt", wheel)
-    assert run(bin_folder / "isorep", "--version").stdout.strip() == f"isorep {isorep.__version__}"
+    pip = [sys.executable, "-m", "pip", "--python", bin_folder / "python", "install", "-q", "--no-compile"]
+    local(*pip, "--only-binary", ":all:", "--constraint", ROOT / "constraints.txt", wheels[1])
+    assert local(bin_folder / "isorep", "--version").stdout.strip() == f"isorep {isorep.__version__}"
     x = np.random.default_rng(0).normal(size=(50, 3))
     np.save(tmp_path / "a.npy", x)
     np.save(tmp_path / "b.npy", 2 * x)
     (tmp_path / "c.parquet").write_bytes(b"PAR1")
-    done = run(bin_folder / "isorep", "compare", "a.npy", "b.npy", "--null", "20")
+    done = local(bin_folder / "isorep", "compare", "a.npy", "b.npy", "--null", "20")
     assert "agree up to a signed permutation" in done.stdout
-    refused = run(bin_folder / "isorep", "compare", "a.npy", "c.parquet", check=False)
+    refused = local(bin_folder / "isorep", "compare", "a.npy", "c.parquet", check=False)
     assert refused.returncode == 2
     assert "pip install 'isorep[io]'" in refused.stderr
-    assert "not installed" in run(bin_folder / "isorep", "doctor").stdout
+    assert "not installed" in local(bin_folder / "isorep", "doctor").stdout
 
 
 ROOMS = sorted(path.parent for path in (ROOT / "src" / "isorep").glob("*/__init__.py"))

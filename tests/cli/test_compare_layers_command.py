@@ -175,7 +175,7 @@ def waiting(*arguments, **environment):
 
 def test_control_c_prints_and_writes_what_there_is(files):
     running = waiting(files / "a.npy", files / "b.npy", "--json", files / "r.json", "--html", files / "r.html")
-    printed, said = running.communicate(timeout=60)
+    printed, said = running.communicate()
     assert running.returncode == 130
     assert "isorep: stopping; the result so far follows. Press Ctrl-C again to quit at once" in said
     assert said.endswith("isorep: interrupted; the result is incomplete, see its notes\n")
@@ -187,7 +187,7 @@ def test_control_c_prints_and_writes_what_there_is(files):
 
 def test_control_c_leaves_out_the_layers_that_were_not_begun(folders):  # noqa: F811
     running = waiting(*folders, "--time-limit", "1000")
-    printed, _ = running.communicate(timeout=60)
+    printed, _ = running.communicate()
     assert running.returncode == 130
     assert [name for name, _ in rows_of(printed)] == ["0"]
     assert "note: the run was stopped; layers not started: 1" in printed
@@ -198,7 +198,7 @@ def test_a_second_control_c_leaves_at_once(files):
     running.stderr.readline()
     assert running.stderr.readline().startswith("isorep: stopping")
     running.send_signal(signal.SIGINT)
-    printed, said = running.communicate(timeout=60)
+    printed, said = running.communicate()
     assert (running.returncode, printed) == (130, "")
     assert said == "isorep: interrupted; nothing was written\n"
     assert not (files / "r.json").exists()

@@ -40,7 +40,7 @@ def test_a_signal_ends_with_one_sentence_and_without_temporary_files(tmp_path, n
         assert process.stdout.readline() == "writing\n"
         assert len(list(tmp_path.iterdir())) == len(files) + 1
         process.send_signal(getattr(signal, number))
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate()
     assert process.returncode == 128 + getattr(signal, number)
     assert err == f"isorep: {word}; nothing was written\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == files

@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -12,24 +11,30 @@ import pytest
 import isorep
 
 from ..data import mixing, sources
+from ..waiting import until
 
 RNG = np.random.default_rng(0)
 OLD = (sources(600, 8) @ mixing(8, 0) + 1).astype(np.float32)
 NEW = (OLD @ RNG.normal(size=(8, 6)) + 0.1 * RNG.normal(size=(600, 6))).astype(np.float32)
 
-# The command with blocks that leave time to be interrupted in.
+# The command with blocks of which all but the first wait to be interrupted.
 SLOW = """
-import signal, sys, time
+import signal, sys, threading
 import isorep.storage.registry as registry
 from isorep.cli.main import run
 from isorep.translation.translator import TranslatedRows
 registry._BLOCK_BYTES = 2**12
 translate = TranslatedRows._map_block
-def slow(rows, *arguments):
-    time.sleep(0.1)
+first, stopped = threading.Lock(), threading.Event()
+def waiting(rows, *arguments):
+    if not first.acquire(blocking=False):
+        stopped.wait()
     return translate(rows, *arguments)
-TranslatedRows._map_block = slow
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have had it ignored
+def stop(number, frame):
+    stopped.set()
+    raise KeyboardInterrupt
+TranslatedRows._map_block = waiting
+signal.signal(signal.SIGINT, stop)
 run()
 """
 
@@ -254,12 +259,9 @@ def test_an_interrupted_apply_leaves_the_older_file(folder, fitted):
     before = sorted(folder.iterdir())
     command = [sys.executable, "-c", SLOW, "translate", "apply", fitted, folder / "old.npy", out]
     with subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True) as process:
-        for _ in range(2400):  # a busy machine takes long to import
-            time.sleep(0.05)
-            if len(list(folder.iterdir())) > len(before):
-                break
+        until(lambda: len(list(folder.iterdir())) > len(before), process)
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=60)
+        _, told = process.communicate()
     assert (process.returncode, told) == (130, "isorep: interrupted; nothing was written\n")
     assert sorted(folder.iterdir()) == before
     np.testing.assert_array_equal(np.load(out), np.ones(3))

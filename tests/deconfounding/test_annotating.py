@@ -14,7 +14,10 @@ from .screens import screen
 anndata = pytest.importorskip("anndata")
 
 X, TREATED, PLATE = screen(wells=30)
-QUICK = {"conditions": ("base", "pca_ica"), "classifiers": "logistic", "n_components": "all", "n_restarts": 0}
+QUICK = {
+    "conditions": ("base", "pca_ica"), "classifiers": "logistic", "n_components": "all", "n_restarts": 0,
+    "mixing": False, "folds": 2,
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import isorep
 from isorep.files import finite_json
 from isorep.ica import Card
 
-FAST = {"conditions": ("base", "pca_ica"), "classifiers": "logistic", "n_restarts": 0, "top": (), "folds": 6}
+FAST = {"conditions": ("base", "pca_ica"), "classifiers": "logistic", "n_restarts": 0, "mixing": False, "folds": 6}
 
 
 @cache

@@ -19,7 +19,7 @@ from .screens import screen
 
 X, TREATED, PLATE = screen(wells=30)
 NAMES, CODES = np.unique(PLATE, return_inverse=True)
-QUICK = {"classifiers": "logistic", "top": (), "n_restarts": 0}
+QUICK = {"classifiers": "logistic", "top": (), "n_restarts": 0, "mixing": False}
 
 
 def transforms(fitted=X):
@@ -49,7 +49,9 @@ def test_a_linear_classifier_does_not_tell_rotations_apart_and_that_is_said():
 def test_centring_takes_batch_means_away_and_harmony_mixes_batches():
     plate = Column("plate", CODES, tuple(NAMES))
     assert np.abs(regressed_out(X, (plate,))[CODES == 3].mean(axis=0)).max() < 1e-5
-    result = isorep.deconfound(X, TREATED, PLATE, conditions=("base", "centred", "harmony"), folds=2, **QUICK)
+    result = isorep.deconfound(
+        X, TREATED, PLATE, conditions=("base", "centred", "harmony"), folds=2, **QUICK | {"mixing": True}
+    )
     mixed = {name: condition.mixing.accepted for name, condition in result.conditions.items()}
     assert mixed["base"] < mixed["harmony"]
     assert mixed["base"] < mixed["centred"]
@@ -213,7 +215,7 @@ def test_all_conditions_are_those_that_the_data_allow():
 
 
 def test_rotations_add_their_spread_to_the_error():
-    asked = {"conditions": ("base", "pca_ica", "pca_rand"), "classifiers": "lightgbm", "n_restarts": 0}
+    asked = {"conditions": ("base", "pca_ica", "pca_rand"), "classifiers": "lightgbm", "n_restarts": 0, "mixing": False}
     one, three = (isorep.deconfound(X, TREATED, PLATE, n_rotations=n, **asked) for n in (1, 3))
     turned = [score for score in three.scores if score.condition == "pca_rand"]
     assert {score.rotation for score in turned} == {0, 1, 2}

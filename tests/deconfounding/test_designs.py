@@ -10,7 +10,7 @@ from isorep import InputError
 from .screens import screen
 
 X, TREATED, PLATE = screen(n_batches=8, wells=40)
-QUICK = {"conditions": ("base", "pca"), "classifiers": "logistic"}
+QUICK = {"conditions": ("base", "pca"), "classifiers": "logistic", "mixing": False}
 CLONE = np.where(TREATED, "t", "c") + (np.arange(len(X)) % 4).astype(str).astype(object)  # eight clones, in all plates
 
 

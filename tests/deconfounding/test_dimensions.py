@@ -7,7 +7,7 @@ import isorep
 from isorep.datasets import simulate_batches
 from isorep.deconfounding.dimensions import best_supported, candidates, most_dimensions, noise_floor
 
-QUICK = {"classifiers": "logistic", "n_restarts": 0, "conditions": ("base", "pca_ica")}
+QUICK = {"classifiers": "logistic", "n_restarts": 0, "conditions": ("base", "pca_ica"), "mixing": False}
 
 
 def noisy(seed=0, **settings):

@@ -14,7 +14,7 @@ from isorep.deconfounding.reading import metadata_name
 from .screens import screen
 
 X, TREATED, PLATE = screen(wells=30)
-QUICK = {"conditions": ("base", "pca"), "classifiers": "logistic", "top": (), "n_restarts": 0}
+QUICK = {"conditions": ("base", "pca"), "classifiers": "logistic", "top": (), "n_restarts": 0, "mixing": False}
 
 
 def auroc(*arguments, **settings):

@@ -52,7 +52,7 @@ def test_a_component_that_only_spreads_more_in_some_batches_is_batch_driven(role
     sources = rng.laplace(size=(800, 4))
     sources[:, 0] *= np.where(batch % 2 == 0 if role == "batch" else label, 3.0, 0.5)
     x = sources @ rng.normal(size=(4, 4))
-    result = isorep.deconfound(x, label, batch, n_restarts=0, n_components="all", classifiers=("logistic",))
+    result = isorep.deconfound(x, label, batch, n_restarts=0, n_components="all", classifiers="logistic", mixing=False)
     driven = [each.number for each in result.components if each.batch_driven]
     if role == "label":
         assert driven == []
@@ -82,7 +82,7 @@ def test_rows_at_the_ends_of_a_component_are_its_largest_and_smallest(planted):
 def test_without_any_effect_no_condition_predicts():
     x, _, plate = screen(effect=0.0)
     label = np.random.default_rng(1).random(len(x)) < 0.4
-    result = isorep.deconfound(x, label, plate, n_restarts=0)
+    result = isorep.deconfound(x, label, plate, n_restarts=0, mixing=False)
     for condition in result.conditions.values():
         for summary in condition.scores.values():
             assert abs(summary.auroc.value - 0.5) < 0.08
@@ -123,6 +123,7 @@ def test_concentration_refits_on_the_most_important_features():
         conditions="pca_ica",
         n_components="all",
         classifiers="lightgbm",
+        mixing=False,
     )
     found = result.conditions["pca_ica"].scores["lightgbm"].concentration
     assert set(found) == {"0.25", "0.5"}

@@ -57,7 +57,7 @@ def test_holm_by_hand():
 @pytest.fixture(scope="module")
 def small():
     x, treated, plate = screen(n_batches=6, wells=40)
-    return isorep.deconfound(x, treated, plate, n_restarts=0, conditions=("base", "pca_ica"))
+    return isorep.deconfound(x, treated, plate, n_restarts=0, mixing=False, conditions=("base", "pca_ica"))
 
 
 def said(result, p, difference, second=None):
@@ -81,7 +81,8 @@ def test_the_verdict_follows_the_primary_p_alone_and_names_a_classifier_that_dis
 def test_below_six_batches_there_is_no_verdict_by_p_and_with_six_there_is(small):
     assert small.verdict.answer in ("helps", "hurts", "not shown")
     x, treated, plate = screen(n_batches=4, wells=40)
-    few = isorep.deconfound(x, treated, plate, n_restarts=0, conditions=("base", "pca_ica"), classifiers="logistic")
+    quick = {"n_restarts": 0, "mixing": False, "conditions": ("base", "pca_ica"), "classifiers": "logistic"}
+    few = isorep.deconfound(x, treated, plate, **quick)
     assert few.verdict.answer == "too few batches"
     assert "4 batches cannot decide whether ICA helps (6 can)" in few.verdict.sentence
     assert " p " not in few.verdict.sentence
@@ -95,19 +96,25 @@ def test_below_six_batches_there_is_no_verdict_by_p_and_with_six_there_is(small)
 )
 def test_batches_are_left_out_singly_up_to_twenty_and_pairs_are_batches(n, kind, folds):
     x, treated, plate = screen(n_batches=n, wells=20)
-    result = isorep.deconfound(x, treated, plate, conditions=("base", "pca"), classifiers="logistic")
+    result = isorep.deconfound(x, treated, plate, conditions=("base", "pca"), classifiers="logistic", mixing=False)
     assert (result.settings["split"], len(result.folds)) == (kind, folds)
     assert {test.pairs for test in result.tests} == {n}
 
 
 def test_without_an_effect_a_verdict_is_rare_and_with_a_strong_one_it_is_reached():
-    quick = {"n_restarts": 0, "n_examples": 0, "classifiers": "logistic", "conditions": ("base", "pca_ica")}
+    quick = {
+        "n_restarts": 0,
+        "n_examples": 0,
+        "mixing": False,
+        "conditions": ("base", "pca_ica"),
+        "classifiers": "logistic",
+    }
     reached = 0
-    for seed in range(40):
+    for seed in range(24):
         x, _, plate = screen(n_batches=8, wells=20, dimensions=7, seed=seed)
         label = np.random.default_rng([9, seed]).random(len(x)) < 0.5
         reached += isorep.deconfound(x, label, plate, **quick).verdict.answer != "not shown"
-    assert reached <= 6  # 2 of 40 are expected, and more than 6 come by chance in one of 100 trials
+    assert reached <= 4  # 1.2 of 24 are expected, and more than 4 come by chance in 6 of 1000 trials
     x, treated, plate = screen(n_batches=12, wells=60, dimensions=16, effect=1.2)
     noisy = np.column_stack([x, np.random.default_rng(0).normal(0, 0.5, size=(len(x), 100)).astype(np.float32)])
     assert isorep.deconfound(noisy, treated, plate, **quick | {"classifiers": "lightgbm"}).verdict.answer == "helps"

@@ -54,7 +54,7 @@ def test_each_perturbation_is_spread_over_the_same_folds():
 def test_every_split_is_evaluated(split, count):
     x, treated, plate = screen(wells=30)
     folds = count if split == "folds" else None
-    asked = {"conditions": ("base", "pca"), "classifiers": "logistic"}
+    asked = {"conditions": ("base", "pca"), "classifiers": "logistic", "mixing": False}
     result = isorep.deconfound(x, treated, plate, split=split, folds=folds, **asked)
     assert len(result.folds) == count
     assert result.mean("auroc", "base").n == 10  # batches
@@ -71,7 +71,7 @@ def test_every_split_is_evaluated(split, count):
 def test_folds_that_lack_a_class_are_left_out_and_told():
     x, treated, plate = screen(wells=30)
     treated = treated & np.isin(plate, ["plate 00", "plate 01"])
-    result = isorep.deconfound(x, treated, plate, conditions=("base", "pca"), classifiers="logistic", top=())
+    result = isorep.deconfound(x, treated, plate, conditions=("base", "pca"), classifiers="logistic", mixing=False)
     assert result.mean("auroc", "base").n == 2
     assert any("8 folds were left out of a task" in caveat for caveat in result.caveats)
     assert result.data.control_only == 8
@@ -80,13 +80,13 @@ def test_folds_that_lack_a_class_are_left_out_and_told():
 def test_seeds_draw_other_folds_and_other_rotations():
     x, treated, plate = screen(wells=30)
     result = isorep.deconfound(
-        x, treated, plate, n_seeds=2, conditions=("pca", "pca_rand"), top=(), folds=2, n_restarts=0
+        x, treated, plate, n_seeds=2, conditions=("pca", "pca_rand"), mixing=False, folds=2, n_restarts=0
     )
     assert {score.seed for score in result.scores} == {0, 1}
     assert len({fold.held_out for fold in result.folds}) > 2
     assert result.conditions["pca_rand"].scores["lightgbm"].auroc.n == 10  # batches, each seen twice
     assert not any("share rows" in caveat for caveat in result.caveats)
-    asked = {"conditions": ("base", "pca"), "classifiers": "logistic", "folds": 2, "unit": "fold", "n_seeds": 2}
-    whole = isorep.deconfound(x, treated, plate, **asked)
+    asked = {"conditions": ("base", "pca"), "classifiers": "logistic", "mixing": False, "folds": 2, "n_seeds": 2}
+    whole = isorep.deconfound(x, treated, plate, unit="fold", **asked)
     assert whole.mean("auroc", "pca").n == 4
     assert any("share rows" in caveat for caveat in whole.caveats)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from isorep.ica.unmixing import ArraySource, as_source
 from isorep.threads import Crew, blas_threads
 
 from ..data import mixing, rotation, sources
+from ..waiting import until
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
@@ -278,11 +278,7 @@ def test_worker_processes_load_each_file_once_a_pass_and_keep_nothing_afterwards
     np.testing.assert_allclose(found.components_, serial.components_, atol=1e-6)
     assert len(log.read_text().splitlines()) == 2 * 6  # moments, whitening
     assert found.transform(array).shape == (N, D)
-    for _ in range(1200):  # the client gives back what was dropped a moment later
-        if not client.futures:
-            break
-        time.sleep(0.05)
-    assert not client.futures
+    until(lambda: not client.futures)  # the client gives back what was dropped a moment later
 
 
 @pytest.mark.usefixtures("spread")

@@ -1,11 +1,11 @@
 """A training that is stopped goes on to the same numbers; files that are anything else are refused."""
 
 import json
+import os
 import pickle
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 import isorep
 from isorep.models import EarlyStopping, Group, Recipe, Schedule, reconstruction_loss, train, train_many
 
+from ..waiting import until
 from .test_training import DATA, noisy_loss, small, weights
 
 RECIPE = Recipe(
@@ -94,15 +95,19 @@ def test_models_that_have_stopped_are_kept_beside_those_that_run(tmp_path):
 
 
 SCRIPT = """
-import sys, torch
+import os, sys, time, torch
 torch.set_num_threads(1)
 from isorep.models import Group, OrthogonalAutoencoder, Recipe, Schedule, reconstruction_loss, train_many
 data = torch.randn(200, 16, generator=torch.Generator().manual_seed(0))
 recipe = Recipe(steps=300, batch=50, groups=Group("orthogonal_adam", 0.02, clip_norm=1.0), schedule=Schedule("cosine"))
+def waiting(*_):
+    if "WAIT" in os.environ and os.path.exists(path):
+        time.sleep(1000)
 for path in sys.argv[1:]:
     found = train_many(
         lambda seed: OrthogonalAutoencoder((16, 8, 4, 2), 0.5, seed=seed),
-        data, reconstruction_loss, recipe, seeds=[3, 1], checkpoint=path, checkpoint_seconds=0.02,
+        data, reconstruction_loss, recipe, seeds=[3, 1], checkpoint=path, progress=waiting,
+        checkpoint_seconds=0.02 if "WAIT" in os.environ else 1000.0,
     )
     weights = [value.flatten().tolist() for each in found for value in each.module.parameters()]
     print([weights, [each.history.training for each in found]])
@@ -111,11 +116,9 @@ for path in sys.argv[1:]:
 
 def test_a_killed_process_goes_on_to_the_same_numbers(tmp_path):
     path = tmp_path / "state.safetensors"
-    with subprocess.Popen([sys.executable, "-c", SCRIPT, str(path)], stdout=subprocess.PIPE) as process:
-        for _ in range(6000):
-            if path.exists() or process.poll() is not None:
-                break
-            time.sleep(0.01)
+    command, settings = [sys.executable, "-c", SCRIPT, str(path)], os.environ | {"WAIT": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=settings) as process:
+        until(path.exists, process)
         process.send_signal(signal.SIGKILL)
         process.wait()
     assert process.returncode == -signal.SIGKILL

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ..waiting import until
 
 FLAGS = (
     "--headless=new",
@@ -46,12 +47,8 @@ class Browser:
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": [scheme, still]})
 
     def wait(self, script: str) -> None:
-        """Until the script says yes, for at most five seconds."""
-        for _ in range(100):
-            if self.run(script):
-                return
-            time.sleep(0.05)
-        raise AssertionError(f"never true: {script}")
+        """Until the script says yes."""
+        until(lambda: self.run(script))
 
     def run(self, script: str, *arguments: Any) -> Any:
         return self.driver.execute_script(script, *arguments)

@@ -2,7 +2,6 @@
 
 import csv
 import re
-import time
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from isorep.comparison import Verdict
 from isorep.comparison.worst_case import WorstRow
 
+from ..waiting import until
 from .examples import small_result, wide_result
 
 HOSTILE = "<script>window.pwned=1</script>\"'><img src=x onerror=window.pwned=1>"
@@ -219,11 +219,8 @@ def test_numbers_sort_by_value_and_missing_ones_stay_last(browser, pages, tmp_pa
 
 def saved(browser, name):
     path = Path(browser.downloads) / name
-    for _ in range(400):
-        if path.exists() and path.stat().st_size:
-            return path
-        time.sleep(0.05)
-    raise AssertionError(f"{name} was not saved")
+    until(lambda: path.exists() and path.stat().st_size)
+    return path
 
 
 def downloaded(browser, name):

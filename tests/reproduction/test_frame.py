@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -16,6 +15,7 @@ from isorep.reproduction import EXPERIMENTS, experiment_named, reproduce, runner
 from isorep.reproduction.experiment import Row, Table
 from isorep.reproduction.runner import file_name, table_text
 
+from ..waiting import until
 from . import toy
 
 KEYS = [f"unit/{place}" for place in range(5)]
@@ -24,7 +24,8 @@ SLOW = """
 from isorep.reproduction import reproduce, runner
 from tests.reproduction import toy
 runner.experiment_named = lambda name: toy.TOY
-import sys
+import sys, time
+toy.pause = lambda seconds: len(toy.DONE) < 3 or time.sleep(1000)
 reproduce("toy", scale="paper", out=sys.argv[1])
 """
 
@@ -106,13 +107,10 @@ def test_a_killed_process_loses_only_the_unit_it_was_in(toy_done, tmp_path):
     folder = tmp_path / "run"
     root = Path(__file__).parents[2]
     with subprocess.Popen([sys.executable, "-c", SLOW, str(folder)], cwd=root) as process:
-        for _ in range(600):
-            time.sleep(0.05)
-            if len(list(folder.glob("units/*.json"))) >= 2:
-                break
+        until(lambda: len(list(folder.glob("units/*.json"))) == 3, process)
         process.send_signal(signal.SIGKILL)
     kept = sorted(path.name for path in (folder / "units").glob("unit*.json"))
-    assert 2 <= len(kept) < 5
+    assert len(kept) == 3
     stamps = {name: (folder / "units" / name).stat().st_mtime_ns for name in kept}
     reproduce("toy", scale="paper", out=folder)
     assert toy_done == KEYS[len(kept) :]

@@ -27,7 +27,7 @@ TINY = Preset(
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory):
-    """Folder, page and output of ``isorep reproduce warmup --scale smoke``."""
+    """Folder, page and output of ``isorep reproduce warmup --scale smoke`` with one digit of its own."""
     folder = tmp_path_factory.mktemp("warmup")
     outputs = ["--out", str(folder / "run"), "--html", str(folder / "page.html")]
     settings = {name: value for name, value in os.environ.items() if name != "ISOREP_DATA"} | {"OMP_NUM_THREADS": "1"}
@@ -40,6 +40,7 @@ def smoke(tmp_path_factory):
             "warmup",
             "--scale",
             "smoke",
+            "--set=classes=0",
             *outputs,
         ],
         capture_output=True,

@@ -21,8 +21,13 @@ def plan(preset, data):
     return Plan(tuple(Unit(f"unit/{place}", f"unit {place}", {"place": place}) for place in range(preset.units)))
 
 
+def pause(seconds):
+    """What a unit begins with."""
+    time.sleep(seconds)
+
+
 def run(unit, run):
-    time.sleep(run.preset.pause)
+    pause(run.preset.pause)
     DONE.append(unit.key)
     return {"value": 1 / 3 + run.seed + unit.arguments["place"], "missing": float("nan")}
 
@@ -70,7 +75,7 @@ TOY = Toy(
     "toy",
     "A toy",
     "Somebody, somewhere",
-    {"smoke": Preset(5), "laptop": Preset(6), "paper": Preset(5, pause=0.15)},
+    {"smoke": Preset(5), "laptop": Preset(6), "paper": Preset(5)},
     plan,
     run,
     packages=("numpy", "no-such-package"),

@@ -32,7 +32,7 @@ def counts(calibration):
     """For each kind the number of replicates, and how often each index had a p-value of at most 0.05."""
     found = {}
     for kind in calibration.KINDS:
-        replicates = 8 if "80" in kind else 30
+        replicates = 8 if "80" in kind else 20
         cells = calibration.cells(replicates, 1, [kind])
         found[kind] = replicates, {cell["index"]: cell["share_p_below_05"] * replicates for cell in cells}
     return found

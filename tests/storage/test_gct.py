@@ -124,7 +124,7 @@ def test_deconfounding_reads_labels_from_descriptions(tmp_path):
         *("\t".join([f"gene{place}", *map(repr, values[:, place].tolist())]) for place in range(3)),
     ]
     path = written(tmp_path, lines)
-    quick = {"conditions": ("base", "pca"), "classifiers": "logistic", "top": (), "n_restarts": 0}
+    quick = {"conditions": ("base", "pca"), "classifiers": "logistic", "mixing": False, "n_restarts": 0}
     found = isorep.deconfound(path, "pert_iname", "plate", **quick)
     assert found.mean("auroc", "base") == isorep.deconfound(values, treated, plate, **quick).mean("auroc", "base")
     assert found.data.features == ("gene0", "gene1", "gene2")

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -15,6 +14,8 @@ from isorep.extraction import run as running
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
+
+from ...waiting import until  # noqa: E402
 
 X = np.random.default_rng(0).standard_normal((90, 4)).astype(np.float32)
 
@@ -26,9 +27,11 @@ class Slow(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.map = torch.nn.Linear(4, 3)
+        self.calls = 0
     def forward(self, x):
-        if "SLOW" in os.environ:
-            time.sleep(0.1)
+        self.calls += 1
+        if "WAIT" in os.environ and self.calls > 10:
+            time.sleep(1000)
         return self.map(x)
 """
 
@@ -138,12 +141,9 @@ def test_a_killed_process_goes_on_in_the_next(tmp_path, monkeypatch):
     run = "from isorep.extraction import run as r; r._COMMIT_SECONDS = 0; import isorep.cli.main as m; m.run()"
     arguments = ["extract", "killed_nets:Slow", "x.npy", "-o", "out.parquet", "--batch", "2"]
     command = [sys.executable, "-c", run, *arguments]
-    process = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "SLOW": "1"}, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "WAIT": "1"}, stderr=subprocess.DEVNULL)
     journal = tmp_path / ".out.parquet.extracting" / "journal.json"
-    for _ in range(3000):
-        if journal.exists() and json.loads(journal.read_text())["done"]["rows"] >= 6:
-            break
-        time.sleep(0.02)
+    until(lambda: journal.exists() and json.loads(journal.read_text())["done"]["rows"] >= 6, process)
     process.send_signal(signal.SIGKILL)
     process.wait()
     done = json.loads(journal.read_text())["done"]["rows"]
