@@ -10,7 +10,7 @@ from isorep.ica import checkpoint, newton
 from isorep.ica import checkpoint as ledger
 from isorep.ica.contrasts import CONTRASTS, column_squares, column_sums
 from isorep.ica.search import fobi_start, orthonormal, outlying_start
-from isorep.ica.solver import other_sides, rotate, uncertainty
+from isorep.ica.solver import heavy_tailed, other_sides, rotate, uncertainty, with_risen
 from isorep.ica.white import ArrayRows, Portrait
 from isorep.threads import Crew
 
@@ -257,6 +257,37 @@ def test_weak_sources_rise_when_what_is_left_is_polished_among_itself(monkeypatc
     assert (
         np.abs(found.contrast_[~found.gaussian_]).sum() >= 0.999 * np.abs(without.contrast_[~without.gaussian_]).sum()
     )
+
+
+_WEAK = {
+    "uniform": lambda rng, shape: rng.uniform(-1, 1, shape),
+    "t": lambda rng, shape: rng.standard_t(6, shape),
+    "nearly Gaussian": lambda rng, shape: rng.standard_normal(shape) + 0.5 * rng.laplace(size=shape),
+}
+
+
+@pytest.mark.parametrize("kind", ["uniform", "t", "nearly Gaussian"])
+def test_weak_sources_of_either_side_are_found_from_any_start(kind, crew):
+    rng = np.random.default_rng(5)
+    n, strong, weak = 16_000 if kind == "nearly Gaussian" else 9000, 4, 24
+    sources = np.hstack([rng.laplace(size=(n, strong)), _WEAK[kind](rng, (n, weak))])
+    left, _, right = np.linalg.svd(sources - sources.mean(axis=0), full_matrices=False)
+    rows = ArrayRows(np.sqrt(n) * left @ right, crew)  # whitened along the axes of the sources
+    axes = np.eye(strong + weak)
+    others = rotation(weak, 6) @ axes[strong:]
+    assert heavy_tailed(rows.project(others)) is (kind != "uniform")
+    begun = newton.Finish(rows, axes[:strong], CONTRASTS["logcosh"], ledger.Ledger(rows, 200), others=others)
+    found = with_risen(begun, 1e-4)
+    everything = np.vstack([found.matrix, found.others])
+    np.testing.assert_allclose(everything @ everything.T, axes, atol=1e-8)
+    if kind == "nearly Gaussian":  # too weak to rise above noise, but the side without sources does not lead them away
+        assert len(found.matrix) == strong
+        overlaps = np.abs(found.others[:, strong:]).max(axis=0)
+        assert overlaps.mean() > 1.3 * np.abs(others[:, strong:]).max(axis=0).mean()
+    else:
+        assert len(found.others) == 0
+        found.run(1e-3)
+        assert np.abs(found.matrix).max(axis=0).min() > 0.9
 
 
 @pytest.mark.filterwarnings("ignore::isorep.GaussianityWarning")

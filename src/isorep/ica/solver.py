@@ -100,7 +100,7 @@ def rotate(
     if stage != "last" and start is None and len(finish.matrix):
         finish.run(_ROUGH * tol, keeper=keeper, stage="rough")
         if rows.width > WIDE:
-            finish = _with_risen(finish, tol)
+            finish = with_risen(finish, tol)
         finish, outlook = change_sides(finish, _ROUGH * tol, tol, early=True)
         if not ledger.exhausted:
             better = reconsider(rows, finish.matrix, outlook, contrast, ledger, np.random.default_rng(seed))
@@ -141,7 +141,7 @@ def _determined(finish: Finish, share: float) -> Finish:
     return finish.again(finish.matrix[~gaussian], finish.matrix[gaussian])
 
 
-def _with_risen(finish: Finish, tol: float) -> Finish:
+def with_risen(finish: Finish, tol: float) -> Finish:
     """Polish the remaining directions among themselves; those that rise above noise join the others.
 
     All are held on one side of Gaussian: first on the one that prevails in the remaining space, and when no more rise
