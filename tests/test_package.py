@@ -92,6 +92,24 @@ print("loaded:", [name for name in {HEAVY!r} if name in sys.modules])
     assert done.stdout.splitlines()[-1:] == ["loaded: []"], done.stdout + done.stderr
 
 
+def test_the_command_postpones_parts_of_numpy_until_they_are_used():
+    code = """
+import sys
+from isorep.cli.main import run
+sys.argv = ["isorep", "doctor"]
+try:
+    run()
+finally:
+    import scipy.linalg
+    import numpy
+    before = "numpy.f2py.crackfortran" in sys.modules
+    numpy.testing.assert_equal(1, 1)
+    print("before:", before, "after:", callable(numpy.f2py.run_main) and "numpy.f2py.crackfortran" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1:] == ["before: False after: True"], done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("room", ["alignment", "ica"])
 def test_names_that_load_on_first_use_are_those_of_their_room(room):
     package = importlib.import_module(f"isorep.{room}")
