@@ -230,7 +230,7 @@ def rotated_rows(rows: Array, moments: Moments) -> tuple[Array, float] | None:
 
 
 def _by_squares(cross: Array, dead: float, resolved: float) -> tuple[Array, Array, Array, float] | None:
-    """The matrix scaled, its left singular vectors and values as far as squares resolve them, and their sum unscaled."""
+    """The matrix scaled, its left singular vectors and values that squares resolve, and the sum of these unscaled."""
     size = float(np.abs(cross).max(initial=0.0))
     if cross.shape[0] > cross.shape[1] or not size > 0:
         return None

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from ..alignment.base import fitted_scale, match_components, rotated_rows
 from ..covariance import solve_well_conditioned
 from ..moments import Moments

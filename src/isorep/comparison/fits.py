@@ -22,8 +22,8 @@ from ..alignment.base import (
 from ..covariance import SecondPass, triangular_root
 from ..errors import InputError
 from ..ica.contrasts import contrast_named
+from ..ica.few import few_components
 from ..ica.newton import ROWS_A_DIMENSION
-from ..ica.probe import any_component
 from ..ica.search import WIDE
 from ..ica.unmixing import FLOATS, as_source, whiten
 from ..ica.unmixing import unmix as unmix_rows
@@ -83,9 +83,7 @@ def _in_dtype(maps: Maps, dtype: Any) -> Maps:
         return maps
     there = forward.linear.astype(dtype)
     inverse = forward.orthogonal and there.shape[0] == there.shape[1]
-    return replace(forward, linear=there), replace(
-        reverse, linear=there.T if inverse else reverse.linear.astype(dtype)
-    )
+    return replace(forward, linear=there), replace(reverse, linear=there.T if inverse else reverse.linear.astype(dtype))
 
 
 def _identity(training: TrainingSet) -> Maps:
@@ -224,7 +222,7 @@ def unmix(
             return _fitted_ica(sample, rounding_of(values), seed, deadline)
         # The rows decide, and not the order of the runs.
         turns = np.random.default_rng([seed, part, crc32(sample[:_TELLING].tobytes())])
-        if WIDE_MATRIX < sample.shape[1] and len(sample) < ROWS_A_DIMENSION * sample.shape[1]:
+        if sample.shape[1] > WIDE_MATRIX and len(sample) < ROWS_A_DIMENSION * sample.shape[1]:
             deadline.leave()
             unknown = _undetermined(sample, rounding_of(values), turns)
             if unknown is not None:
@@ -338,28 +336,27 @@ def _ica_maps(training: Moments, source: FittedICA, target: FittedICA) -> Maps:
 
 
 def _fitted_ica(rows: Array, rounding: float, seed: int, deadline: Deadline) -> FittedICA:
-    """The ICA of some rows; the comparison's caveats report convergence and Gaussian components."""
+    """The ICA of some rows; the comparison's caveats report convergence and Gaussian components.
+
+    In thousands of columns a search follows only where more than a few components can be determined.
+    """
     deadline.leave()
     source, contrast = as_source(rows), contrast_named("logcosh")
     whitening = whiten(source, rounding=rounding)
-    if rows.shape[1] > WIDE_MATRIX:
+    sweeps = int(np.clip(_ICA_WORK / (4 * rows.size * rows.shape[1]), *_ICA_SWEEPS))
+
+    def report(*_: object) -> None:
         deadline.leave()
-        with Crew() as crew:
-            white = source.whitened(whitening.mean_, whitening.components_.T, crew)
-            some = any_component(white, contrast, seed)
-        del white
-        if not some:  # as where rows are too few: principal axes, none of them determined
-            nothing = np.ones(len(whitening.components_), dtype=bool)
-            return FittedICA(whitening.components_, whitening.mixing_, nothing, True)
-    found = unmix_rows(
-        source,
-        whitening,
-        contrast,
-        np.random.RandomState(seed),
-        tol=_ICA_TOL,
-        max_iter=int(np.clip(_ICA_WORK / (4 * rows.size * rows.shape[1]), *_ICA_SWEEPS)),
-        report=lambda *_: deadline.leave(),
-    )
+
+    if rows.shape[1] > WIDE_MATRIX:
+        few = few_components(source, whitening, contrast, seed, tol=_ICA_TOL, max_iter=sweeps, report=report)
+        deadline.leave()
+        if few is not None:
+            gaussian = np.arange(len(few.matrix)) >= few.count
+            unmixing, mixing = few.matrix @ whitening.components_, whitening.mixing_ @ few.matrix.T
+            return FittedICA(unmixing, mixing, gaussian, few.converged)
+    state = np.random.RandomState(seed)
+    found = unmix_rows(source, whitening, contrast, state, tol=_ICA_TOL, max_iter=sweeps, report=report)
     return FittedICA(found.components_, found.mixing_, found.gaussian_, bool(found.converged_))
 
 
