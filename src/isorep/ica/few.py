@@ -19,10 +19,11 @@ from .search import far_apart, orthonormal
 from .unmixing import Source, WhiteningMap
 from .white import Sweep, WhiteRows
 
-_OUTLYING = 1024  # rows that are starts,
-_FOURTH_ORDER = 128  # and directions of the fourth-order matrix
-_FOLLOWED = 256  # starts of largest curvature that are followed
-_FEW = 0.25  # share of these that may rise above noise: where more do, a search of all directions finds others
+_OUTLYING = (1 / 4, 32)  # rows that are starts, as a share of the dimensions and at the least,
+_FOURTH_ORDER = (1 / 32, 16)  # and directions of the fourth-order matrix
+_FOLLOWED = (1 / 16, 32)  # starts of largest curvature that are followed
+_FEW = (1 / 64, 16)  # components: where there are more, a search of all directions costs less for each
+_ROUNDS = 8  # in which starts are followed, each outside the span of what the others have found
 _STEPS = 15
 _POWERS = 12  # products with the fourth-order matrix that turn a random subspace to its extreme directions
 
@@ -72,21 +73,40 @@ def risen(rows: WhiteRows, contrast: Contrast, ledger: Ledger, seed: int) -> Arr
     """Directions that rise above noise, none near another; None if they are more than a few.
 
     The starts are those of the search: outlying rows and directions of extreme fourth moments. Each is moved by fixed
-    points of its own, which climb at least as high as those that hold each other orthogonal.
+    points of its own, which climb at least as high as those that hold each other orthogonal. Many end at the same
+    strong components. So they start again outside their span, until nothing more rises.
     """
-    directions = np.vstack([_unit(rows.outlying(_OUTLYING)), _fourth_order_directions(rows, seed)])
-    for step in range(_STEPS):
-        sweep = rows.sweep(directions, contrast)
+    starts = np.vstack([_unit(rows.outlying(_number(_OUTLYING, rows))), _fourth_order_directions(rows, seed)])
+    found = np.empty((0, rows.width))
+    for _ in range(_ROUNDS):
+        directions = _outside(starts, found)
+        for step in range(_STEPS):
+            sweep = rows.sweep(directions, contrast)
+            ledger.pay(rows, len(directions))
+            if step == 0:  # the curvature of a start says how near a component it is
+                best = np.argsort(-np.abs(_curvature(directions, sweep)), kind="stable")[: _number(_FOLLOWED, rows)]
+                directions, sweep = directions[best], Sweep(sweep.cross[best], sweep.slope[best], sweep.value[best])
+            directions = _outside(sweep.slope[:, None] * directions - sweep.cross, found)
+        size = np.abs(_curvature(directions, rows.sweep(directions, contrast)))
         ledger.pay(rows, len(directions))
-        if step == 0:  # the curvature of a start says how near a component it is
-            best = np.argsort(-np.abs(_curvature(directions, sweep)), kind="stable")[:_FOLLOWED]
-            directions, sweep = directions[best], Sweep(sweep.cross[best], sweep.slope[best], sweep.value[best])
-        directions = _unit(sweep.slope[:, None] * directions - sweep.cross)
-    size = np.abs(_curvature(directions, rows.sweep(directions, contrast)))
-    ledger.pay(rows, len(directions))
-    order = np.argsort(-size, kind="stable")
-    above = order[size[order] > _level(rows, contrast)]
-    return None if len(above) > _FEW * len(directions) else far_apart(directions[above], len(above))
+        order = np.argsort(-size, kind="stable")
+        above = order[size[order] > _level(rows, contrast)]
+        if not len(above):
+            return found
+        found = np.vstack([found, far_apart(directions[above], len(above))])
+        if len(found) > _number(_FEW, rows):
+            break
+    return None
+
+
+def _outside(vectors: Array, found: Array) -> Array:
+    """What is left of vectors outside a span, at unit length."""
+    return _unit(vectors - vectors @ found.T @ found)
+
+
+def _number(wanted: tuple[float, int], rows: WhiteRows) -> int:
+    share, least = wanted
+    return max(int(share * rows.width), least)
 
 
 def _level(rows: WhiteRows, contrast: Contrast) -> float:
@@ -102,7 +122,7 @@ def _fourth_order_directions(rows: WhiteRows, seed: int) -> Array:
     """About the directions with which FOBI begins, by subspace iteration."""
     matrix = rows.fourth_order()
     matrix[np.diag_indices(rows.width)] -= rows.width + 2  # what Gaussian rows have
-    start = np.random.default_rng(seed).standard_normal((rows.width, min(_FOURTH_ORDER, rows.width)))
+    start = np.random.default_rng(seed).standard_normal((rows.width, min(_number(_FOURTH_ORDER, rows), rows.width)))
     basis = np.linalg.qr(start)[0]
     for _ in range(_POWERS):
         basis = np.linalg.qr(matrix @ basis)[0]
