@@ -254,3 +254,26 @@ def test_principal_axes_by_squares_are_those_of_a_decomposition(smallest, monkey
     for mine, other in ((squared[0], plain[0]), (squared[1].T, plain[1].T), (squared[3], plain[3])):
         signs = np.sign(np.einsum("ij,ij->i", mine, other))
         np.testing.assert_allclose(mine * signs[:, None], other, rtol=1e-5, atol=1e-7 * np.abs(other).max())
+
+
+@pytest.mark.parametrize("case", ["plain", "constant", "dead", "dependent"])
+def test_triangular_roots_are_taken_only_where_all_directions_count(case, monkeypatch):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 6)) * np.geomspace(1, 1e-2, 6) @ np.linalg.qr(rng.normal(size=(6, 6)))[0] + 5.0
+    if case == "constant":
+        x[:, 2] = 1.0
+    elif case == "dead":
+        x[:, 2] *= 1e-9
+    elif case == "dependent":
+        x[:, 2] = x[:, 1] + 1e-12 * x[:, 3]
+    sums = 400 * np.cov(x.T, bias=True)
+    assert (covariance.triangular_root(sums, 400, x.mean(axis=0), 1e-16) is None) == (case != "plain")
+    plain = covariance.factor_covariance(sums, 400, x.mean(axis=0), 1e-16)
+    monkeypatch.setattr(covariance, "WIDE_MATRIX", 0)
+    quick = covariance.factor_covariance(sums, 400, x.mean(axis=0), 1e-16)
+    assert (quick.rank, quick.resolved) == (plain.rank, plain.resolved)
+    np.testing.assert_array_equal(quick.left_out, plain.left_out)
+    np.testing.assert_array_equal(quick.constant, plain.constant)
+    np.testing.assert_allclose(quick.singular_values, plain.singular_values, rtol=1e-7)
+    np.testing.assert_allclose(quick.root.T @ quick.root, plain.root.T @ plain.root, atol=1e-9)
+    np.testing.assert_allclose(quick.whitener.T @ sums @ quick.whitener / 400, np.eye(quick.rank), atol=1e-6)

@@ -101,6 +101,10 @@ class Factor:
     @cached_property
     def singular_values(self) -> Array:
         """Standard deviations along the principal axes, largest first."""
+        if self.rank > WIDE_MATRIX:  # a tenth of the time, if squares lose at most six digits
+            squares = np.linalg.eigvalsh(self.root @ self.root.T)
+            if squares[0] > _FEW_DIGITS * squares[-1]:
+                return np.asarray(np.sqrt(squares[::-1]))
         values: Array = linalg.svdvals(self.root) if self.rank else np.zeros(0)
         return values
 
@@ -176,6 +180,10 @@ def factor_covariance(sums: Array, n: int, mean: Array, rounding: float, *, any_
     ``rounding`` is the relative rounding of the stored values; with a large mean it makes noise of that size. Columns
     that hardly vary compared with the others are left out unless columns of ``any_scale`` count.
     """
+    if len(sums) > WIDE_MATRIX:
+        triangle = triangular_root(sums, n, mean, rounding)
+        if triangle is not None:
+            return _triangular(*triangle, sums, n, mean)
     spread, constant, noise = _columns(sums, n, mean, rounding)
     left_out = np.zeros_like(constant) if any_scale else hardly_vary(spread, constant)
     scale = np.where(left_out, 0.0, spread)
@@ -200,6 +208,28 @@ def factor_covariance(sums: Array, n: int, mean: Array, rounding: float, *, any_
         resolved=bool(resolved),
         error=_error_of_sums(values[keep], local, mean),
     )
+
+
+def triangular_root(sums: Array, n: int, mean: Array, rounding: float) -> tuple[Array, float] | None:
+    r"""The upper triangular :math:`F` of :math:`\Sigma=F^\top F` (Cholesky), where all columns and directions count.
+
+    Also the reciprocal condition number of the correlations, which tells whether they do; None where they may not. Of
+    thousands of columns it costs a twentieth of a decomposition.
+    """
+    spread, constant, noise = _columns(sums, n, mean, rounding)
+    if constant.any() or n <= len(spread) or hardly_vary(spread, constant).any():
+        return None
+    factored = _cholesky(_correlation(sums, n, 1.0 / spread), float(np.max(noise / spread)), rounding)
+    return None if factored is None else (np.triu(factored[0]) * spread, factored[1])
+
+
+def _triangular(root: Array, reciprocal: float, sums: Array, n: int, mean: Array) -> Factor:
+    """The factor with a triangular root."""
+    nothing = np.zeros(len(root), dtype=bool)
+    local = np.asarray(lapack.dtrtri(root, lower=0)[0])
+    error = _error_of_sums(np.array([reciprocal, 1.0]), local, mean)
+    spread = np.sqrt(np.diagonal(sums) / n)
+    return Factor(root, local, None, nothing, nothing, spread, np.zeros((0, len(root))), True, error)
 
 
 def preconditioner(sums: Array, n: int, mean: Array, rounding: float) -> Preconditioner:
@@ -270,7 +300,8 @@ def principal(factor: Factor, units: Array) -> tuple[Array, Array, Array, Array]
     turn, deviations, axes = _singular(factor.root / units)
     axes[:, factor.constant | factor.left_out] = 0.0
     least = _inverse(deviations)[:, None] * axes / units
-    return _sound_inverse(factor, least, turn), factor.root.T @ turn, deviations, axes
+    mixing = factor.root.T @ turn
+    return _sound_inverse(factor, least, turn, mixing), mixing, deviations, axes
 
 
 def _singular(root: Array) -> tuple[Array, Array, Array]:
@@ -311,7 +342,7 @@ def least_squares(factor: Factor, cross: Array, n: int) -> Array:
     if factor.rank == 0:
         return np.zeros((factor.root.shape[1], cross.shape[1]))
     least = linalg.pinv(factor.root, rtol=_EPS).T
-    return np.asarray(_sound_inverse(factor, least, np.eye(factor.rank)).T @ scores)
+    return np.asarray(_sound_inverse(factor, least, np.eye(factor.rank), factor.root.T).T @ scores)
 
 
 def solve_well_conditioned(sums: Array, cross: Array, n: int, mean: Array, rounding: float) -> Array | None:
@@ -321,20 +352,34 @@ def solve_well_conditioned(sums: Array, cross: Array, n: int, mean: Array, round
         return None
     inverse = 1.0 / scale
     correlation = sums * np.multiply.outer(inverse, inverse) / n
-    norm = float(np.abs(correlation).sum(axis=0).max())
-    triangle, info = lapack.dpotrf(correlation, lower=0)
-    smallest = max(_RESOLVED, _NOISE_FACTOR * float(np.max(noise * inverse)) ** 2, rank_tolerance(rounding) ** 2)
-    if info != 0 or lapack.dpocon(triangle, norm, uplo="U")[0] < smallest:
+    factored = _cholesky(correlation, float(np.max(noise * inverse)), rounding)
+    if factored is None:
         return None
     scores = inverse[:, None] * cross / n
+    if len(scale) > WIDE_MATRIX and cross.shape[1] < len(scale) / 2:
+        return np.asarray(inverse[:, None] * lapack.dpotrs(factored[0], scores, lower=0)[0])
     # numpy's solvers release the GIL, scipy's Cholesky solver does not. Many targets at once share an inverse.
     many = cross.shape[1] > 2 * len(scale)
     solved = np.linalg.inv(correlation) @ scores if many else np.linalg.solve(correlation, scores)
     return np.asarray(inverse[:, None] * solved)
 
 
-def _sound_inverse(factor: Factor, least: Array, turn: Array) -> Array:
-    """The (r, d) inverse of the turned root that is of least norm, if it can be used.
+def _cholesky(correlation: Array, noise: float, rounding: float) -> tuple[Array, float] | None:
+    """The Cholesky factor and the reciprocal condition number; None where directions may be rounding or unresolved.
+
+    ``noise`` is the largest standard deviation that rounding may cause in a column.
+    """
+    norm = float(np.abs(correlation).sum(axis=0).max())
+    triangle, info = lapack.dpotrf(correlation, lower=0)
+    smallest = max(_RESOLVED, _NOISE_FACTOR * noise**2, rank_tolerance(rounding) ** 2)
+    if info != 0:
+        return None
+    reciprocal = float(lapack.dpocon(triangle, norm, uplo="U")[0])
+    return None if reciprocal < smallest else (triangle, reciprocal)
+
+
+def _sound_inverse(factor: Factor, least: Array, turn: Array, mixing: Array) -> Array:
+    """The (r, d) inverse of the turned root, transposed ``mixing``, that is of least norm, if it can be used.
 
     It cannot where columns of large spread leave the others no digits, or where it responds to the directions that were
     treated as rounding. Then the inverse of least norm in columns of unit variance is used, which is accurate in any
@@ -342,7 +387,7 @@ def _sound_inverse(factor: Factor, least: Array, turn: Array) -> Array:
     """
 
     def flaw(found: Array) -> float:
-        apart = np.abs(found @ (factor.root.T @ turn) - np.eye(factor.rank)).max(initial=0.0)
+        apart = np.abs(found @ mixing - np.eye(factor.rank)).max(initial=0.0)
         return float(max(apart / _EXACT, np.abs(factor.rest @ found.T).max(initial=0.0) / _BLIND))
 
     best = flaw(least)

@@ -75,7 +75,8 @@ class AffineMap:
         """Summed squared errors of each target dimension over some rows, from their moments."""
         matrix = self.matrix[:, : self.target_width]
         shift = (rows.target_mean - self.target_mean) - (rows.source_mean - self.source_mean) @ matrix
-        return column_errors(matrix, shift, rows.n, rows.xx, rows.xy, np.diagonal(rows.yy))
+        sums = rows.xx.astype(matrix.dtype, copy=False)  # of thousands of columns maps are kept in single precision
+        return column_errors(matrix, shift, rows.n, sums, rows.xy, np.diagonal(rows.yy))
 
     def squared_error(self, rows: Moments) -> float:
         """The summed squared error over some rows, padded columns included, from their moments.
@@ -209,6 +210,27 @@ def quick_polar(cross: Array, dead: float = 0.0, resolved: float = _RESOLVED) ->
     :math:`(CC^\top)^{-1/2}C` costs a quarter of a decomposition. None where squares do not resolve the singular values,
     except for a share ``dead`` of them: where they are below ``resolved``, relative to the largest.
     """
+    found = _by_squares(cross, dead, resolved)
+    if found is None:
+        return None
+    scaled, axes, singular, overlap = found
+    return np.asarray((axes / singular) @ (axes.T @ scaled)), overlap
+
+
+def rotated_rows(rows: Array, moments: Moments) -> tuple[Array, float] | None:
+    """Centred rows under the rotation of ``rigid_maps(moments, quick=True)``, and its overlap, without the rotation.
+
+    For a few rows that saves products of whole matrices. None where squares do not resolve the rotation.
+    """
+    found = _by_squares(moments.xy, _DEAD, _RESOLVED_QUICK)
+    if found is None:
+        return None
+    scaled, axes, singular, overlap = found
+    return np.asarray((rows @ axes / singular) @ axes.T @ scaled), overlap
+
+
+def _by_squares(cross: Array, dead: float, resolved: float) -> tuple[Array, Array, Array, float] | None:
+    """The matrix scaled, its left singular vectors and values that squares resolve, and the sum of these unscaled."""
     size = float(np.abs(cross).max(initial=0.0))
     if cross.shape[0] > cross.shape[1] or not size > 0:
         return None
@@ -217,8 +239,8 @@ def quick_polar(cross: Array, dead: float = 0.0, resolved: float = _RESOLVED) ->
     kept = squares > resolved * squares[-1]
     if (~kept).sum() > dead * len(kept):
         return None
-    singular, axes = np.sqrt(squares[kept]), axes[:, kept]
-    return np.asarray((axes / singular) @ (axes.T @ scaled)), size * float(singular.sum())
+    singular = np.sqrt(squares[kept])
+    return scaled, axes[:, kept], singular, size * float(singular.sum())
 
 
 def solve_linear(moments: Moments, rounding: float, by: Preconditioner | None = None) -> tuple[Array, int]:
@@ -271,7 +293,7 @@ def component_map(
     variance of the source's component, both of these rows.
     """
     chosen = unmixing[match.source]
-    unmixed = chosen.T * match.signs
+    unmixed = chosen.T * match.signs.astype(chosen.dtype)
     if shrink:
         variances = np.einsum("ij,ij->i", chosen @ moments.xx, chosen) / max(moments.n, 1)
         unmixed *= np.divide(match.correlations, variances, out=np.zeros(len(variances)), where=variances > 0)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from zlib import crc32
 
 import numpy as np
+from scipy import linalg
 
 from ..alignment.base import (
     AffineMap,
@@ -17,15 +19,17 @@ from ..alignment.base import (
     signed_permutation_maps,
     solve_linear,
 )
-from ..covariance import SecondPass
+from ..covariance import SecondPass, triangular_root
 from ..errors import InputError
 from ..ica.contrasts import contrast_named
+from ..ica.few import few_components
+from ..ica.newton import ROWS_A_DIMENSION
 from ..ica.search import WIDE
 from ..ica.unmixing import FLOATS, as_source, whiten
 from ..ica.unmixing import unmix as unmix_rows
-from ..moments import Moments, merged_without
+from ..moments import Moments, merged_without, moments_alone
 from ..representation import Array, Matrix, rounding_of
-from ..resampling import haar
+from ..resampling import haar, quick_haar
 from ..rows import Deadline, Progress, map_blocks, read_rows
 from ..threads import WIDE_MATRIX, Crew
 from .residuals import FittedRung, Maps
@@ -55,17 +59,31 @@ def fit_all(
     names: Sequence[str],
     training: Sequence[Callable[[], TrainingSet]],
     progress: Callable[[int, int], None] | None = None,
+    dtype: Any = np.float64,
 ) -> list[dict[str, Maps]]:
     """For each training set the maps source -> target and target -> source of every rung.
 
-    Sets are made when their turn comes: in many dimensions all of them fill the memory.
+    Sets are made when their turn comes, and matrices kept in this dtype: in many dimensions they fill the memory.
     """
-    return map_blocks(lambda place: fit(names, training[place.start]()), len(training), 1, progress=progress)
+
+    def fitted(place: slice) -> dict[str, Maps]:
+        return fit(names, training[place.start](), dtype)
+
+    return map_blocks(fitted, len(training), 1, progress=progress)
 
 
-def fit(names: Sequence[str], training: TrainingSet) -> dict[str, Maps]:
+def fit(names: Sequence[str], training: TrainingSet, dtype: Any = np.float64) -> dict[str, Maps]:
     """The maps source -> target and target -> source of every rung, from one training set."""
-    return {name: _FITS[name](training) for name in names}
+    return {name: _in_dtype(_FITS[name](training), dtype) for name in names}
+
+
+def _in_dtype(maps: Maps, dtype: Any) -> Maps:
+    forward, reverse = maps
+    if forward.linear.dtype == dtype:
+        return maps
+    there = forward.linear.astype(dtype)
+    inverse = forward.orthogonal and there.shape[0] == there.shape[1]
+    return replace(forward, linear=there), replace(reverse, linear=there.T if inverse else reverse.linear.astype(dtype))
 
 
 def _identity(training: TrainingSet) -> Maps:
@@ -200,11 +218,17 @@ def unmix(
         if len(sample) < 2 or not np.ptp(sample, axis=0).any():
             return _no_components(values.shape[1])
         sample = sample if sample.dtype in FLOATS else sample.astype(np.float64)
-        ica = _fitted_ica(sample, rounding_of(values), seed, deadline)
-        if part is None or len(ica.components) <= WIDE:
-            return ica
+        if part is None:
+            return _fitted_ica(sample, rounding_of(values), seed, deadline)
         # The rows decide, and not the order of the runs.
-        return _undetermined_turned(ica, np.random.default_rng([seed, part, crc32(sample[:_TELLING].tobytes())]))
+        turns = np.random.default_rng([seed, part, crc32(sample[:_TELLING].tobytes())])
+        if sample.shape[1] > WIDE_MATRIX and len(sample) < ROWS_A_DIMENSION * sample.shape[1]:
+            deadline.leave()
+            unknown = _undetermined(sample, rounding_of(values), turns)
+            if unknown is not None:
+                return unknown
+        ica = _fitted_ica(sample, rounding_of(values), seed, deadline)
+        return ica if len(ica.components) <= WIDE else _undetermined_turned(ica, turns)
 
     fits: dict[tuple[int, int | None], FittedICA] = {}
 
@@ -234,6 +258,22 @@ def _ica_rows(values: Matrix, rng: np.random.Generator) -> Array:
     """The rows that a run's components are estimated from: all of them, or as many as memory allows."""
     n, most = values.shape[0], max(ICA_CELLS // values.shape[1], 2)
     return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
+
+
+def _undetermined(rows: Array, rounding: float, rng: np.random.Generator) -> FittedICA | None:
+    """The fit of so few rows that they determine no component: any whitening, rotated at random.
+
+    A triangular one costs least. None where not all directions count.
+    """
+    moments = moments_alone(rows)
+    triangle = triangular_root(moments.xx, moments.n, moments.source_mean, rounding)
+    if triangle is None:
+        return None
+    root, dtype = triangle[0], np.float64 if rows.dtype == np.float64 else np.float32
+    del moments
+    rotation = quick_haar(len(root), rng)
+    components = linalg.solve_triangular(root, rotation.T, check_finite=False).T.astype(dtype)
+    return FittedICA(components, (root.T @ rotation.T).astype(dtype), np.ones(len(root), dtype=bool), True)
 
 
 def _undetermined_turned(ica: FittedICA, rng: np.random.Generator) -> FittedICA:
@@ -287,6 +327,7 @@ def _maps_without(parts: Sequence[Moments], part: int, source: UnmixedSide, targ
 
 
 def _ica_maps(training: Moments, source: FittedICA, target: FittedICA) -> Maps:
+    training = replace(training, xy=training.xy.astype(source.components.dtype, copy=False))
     match = match_components(training, source.components, target.components)
     return (
         component_map(training, source.components, target.mixing, match),
@@ -295,18 +336,27 @@ def _ica_maps(training: Moments, source: FittedICA, target: FittedICA) -> Maps:
 
 
 def _fitted_ica(rows: Array, rounding: float, seed: int, deadline: Deadline) -> FittedICA:
-    """The ICA of some rows; the comparison's caveats report convergence and Gaussian components."""
+    """The ICA of some rows; the comparison's caveats report convergence and Gaussian components.
+
+    In thousands of columns a search follows only where more than a few components can be determined.
+    """
     deadline.leave()
-    source = as_source(rows)
-    found = unmix_rows(
-        source,
-        whiten(source, rounding=rounding),
-        contrast_named("logcosh"),
-        np.random.RandomState(seed),
-        tol=_ICA_TOL,
-        max_iter=int(np.clip(_ICA_WORK / (4 * rows.size * rows.shape[1]), *_ICA_SWEEPS)),
-        report=lambda *_: deadline.leave(),
-    )
+    source, contrast = as_source(rows), contrast_named("logcosh")
+    whitening = whiten(source, rounding=rounding)
+    sweeps = int(np.clip(_ICA_WORK / (4 * rows.size * rows.shape[1]), *_ICA_SWEEPS))
+
+    def report(*_: object) -> None:
+        deadline.leave()
+
+    if rows.shape[1] > WIDE_MATRIX:
+        few = few_components(source, whitening, contrast, seed, tol=_ICA_TOL, max_iter=sweeps, report=report)
+        deadline.leave()
+        if few is not None:
+            gaussian = np.arange(len(few.matrix)) >= few.count
+            unmixing, mixing = few.matrix @ whitening.components_, whitening.mixing_ @ few.matrix.T
+            return FittedICA(unmixing, mixing, gaussian, few.converged)
+    state = np.random.RandomState(seed)
+    found = unmix_rows(source, whitening, contrast, state, tol=_ICA_TOL, max_iter=sweeps, report=report)
     return FittedICA(found.components_, found.mixing_, found.gaussian_, bool(found.converged_))
 
 

@@ -117,10 +117,12 @@ def climb(design: Design, moments: PairMoments, *, intervals: bool = True) -> La
     whole = training_set(design, moments)
     without = [partial(training_set, design, moments, fold) for fold in range(design.n_folds)]
     names = [name for name in design.names if name != "ica"]
-    maps = fit_all(names, [lambda: whole, *without], design.stage("fits"))
-    fitted = {name: FittedRung(maps[0][name], [[each[name]] for each in maps[1:]], design.fold_of) for name in names}
     widths = design.pair.x.shape[1], design.pair.y.shape[1]
     pulled = pulled_rungs(names, *widths, design.n_folds) if intervals else []
+    alone = max(widths) > WIDE_MATRIX and not pulled  # maps serve the residuals alone
+    dtype = moments.centre.dtype if alone else np.float64
+    maps = fit_all(names, [lambda: whole, *without], design.stage("fits"), dtype)
+    fitted = {name: FittedRung(maps[0][name], [[each[name]] for each in maps[1:]], design.fold_of) for name in names}
     residuals = residual_pass(
         design.pair.x,
         design.pair.y,
@@ -130,7 +132,7 @@ def climb(design: Design, moments: PairMoments, *, intervals: bool = True) -> La
         pulled=pulled,
         progress=design.stage("residuals"),
     )
-    if max(widths) > WIDE_MATRIX and not pulled:
+    if alone:
         fitted = {name: rung.for_figures() for name, rung in fitted.items()}
     for radii, name in zip(residuals.radii, design.pair.names, strict=True):
         if not design.kept(radii).any():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from ..representation import Array, Matrix
 from ..resampling import Null, Shuffles, null_of
 from ..rows import Deadline, blocks, read_rows
 from ..threads import WIDE_MATRIX, Crew
-from .fits import TrainingSet, fit
+from .few_rows import FewRows
+from .fits import FittedICA, TrainingSet, fit
 from .residuals import Centre, PreparedMaps, identity_norms, norms_of
 
 DRAWS, FEW_DRAWS = 100, 20  # by default, and where so many would take long: then p-values come from a fitted tail
@@ -121,11 +122,8 @@ def shuffled_errors(
     count = 0
     if progress:
         progress(0, n_null)
-    with ExitStack() as stack:
-        each_draw: Iterable[dict[str, Array]] = map(one, blocks(n_null, 1))
-        if max(x.shape[1], y.shape[1]) <= WIDE_MATRIX:  # two draws of thousands of columns at once take gigabytes
-            each_draw = stack.enter_context(Crew()).stream(one, blocks(n_null, 1))
-        for errors in each_draw:
+    with Crew() as crew:
+        for errors in crew.stream(one, blocks(n_null, 1)):
             for name in names:
                 draws[name][:, count] = errors[name]
             count += 1
@@ -220,10 +218,18 @@ class _Scene:
         ]
         self._sources = [_Source(self._x[train]) for _, train, _ in self._splits]
         width, rounding = self._x.shape[1], training.roundings[0]
-        self._inverses = [
-            solve_well_conditioned(each.xx, np.eye(width), each.n, each.mean, rounding) if "linear" in names else None
-            for each in self._sources
-        ]
+        self._few: list[FewRows | None] = [None] * len(self._splits)
+        self._inverses: list[Array | None] = [None] * len(self._splits)
+        if self._y.shape[1] > WIDE_MATRIX:
+            training = replace(training, icas=_in_dtype(training.icas, centre.dtype))
+            self._few = [
+                FewRows(self._x[counted], each.mean, each.xx, each.n, training)
+                for (_, _, counted), each in zip(self._splits, self._sources, strict=True)
+            ]
+        elif "linear" in names:
+            self._inverses = [
+                solve_well_conditioned(each.xx, np.eye(width), each.n, each.mean, rounding) for each in self._sources
+            ]
         self._yy, self._y_sum = _products(self._y, self._y), self._y.sum(axis=0, dtype=np.float64)
 
     def errors(self, partners: Array) -> dict[str, Array]:
@@ -231,7 +237,9 @@ class _Scene:
         target = self._place[partners]
         found = {name: np.zeros(2) for name in self._names}
         size = np.zeros(2)
-        for (held, train, counted), source, inverse in zip(self._splits, self._sources, self._inverses, strict=True):
+        for (held, train, counted), source, inverse, few in zip(
+            self._splits, self._sources, self._inverses, self._few, strict=True
+        ):
             x_held, y_held = self._x[counted], self._y[target[counted]]
             size += self._radii[1][target[counted]].sum(), self._radii[0][counted].sum()
             moments = self._shuffled_moments(target[held], target[train], source)
@@ -240,9 +248,10 @@ class _Scene:
                 if name == "identity":
                     found[name] += identity_norms(x_held, y_held, self._gap).sum()
                     continue
-                maps = fit([name], training)[name]  # one by one: in thousands of columns they take gigabytes
-                forward, reverse = PreparedMaps(maps, self._centre).norms(x_held, y_held)
-                found[name] += forward.sum(), reverse.sum()
+                norms = None if few is None else few.norms(name, y_held, moments)
+                if norms is None:
+                    norms = PreparedMaps(fit([name], training)[name], self._centre).norms(x_held, y_held)
+                found[name] += norms[0].sum(), norms[1].sum()
         return {name: total / size for name, total in found.items()}
 
     def _shuffled_moments(self, held: Array, train: Array, source: _Source) -> Moments:
@@ -253,6 +262,16 @@ class _Scene:
         yy = self._yy - _products(y_held, y_held) - n * np.multiply.outer(y_mean, y_mean)
         xy = _products(source.rows, self._y[train]) - n * np.multiply.outer(source.mean, y_mean)
         return Moments(n, source.mean, y_mean, source.xx, xy, yy)
+
+
+def _in_dtype(icas: tuple[FittedICA, FittedICA] | None, dtype: Any) -> tuple[FittedICA, FittedICA] | None:
+    """ICAs in the working dtype, which halves their products."""
+    if icas is None:
+        return None
+    source, target = (
+        replace(ica, components=ica.components.astype(dtype), mixing=ica.mixing.astype(dtype)) for ica in icas
+    )
+    return source, target
 
 
 def _thinned(rows: Array, folds: int) -> Array:

@@ -167,13 +167,13 @@ def outlying_start(rows: WhiteRows, contrast: Contrast) -> Array:
     alpha = sweep.slope - np.einsum("ij,ij->i", sweep.cross, starts)
     moved = np.where(alpha >= 0, 1.0, -1.0)[:, None] * (sweep.slope[:, None] * starts - sweep.cross)
     moved /= np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-300)
-    chosen = _far_apart(moved[np.argsort(-np.abs(alpha), kind="stable")], int(np.ceil(_WORKING_SHARE * width)))
+    chosen = far_apart(moved[np.argsort(-np.abs(alpha), kind="stable")], int(np.ceil(_WORKING_SHARE * width)))
     rest = fobi - fobi @ chosen.T @ chosen
     most_left = np.argsort(-np.linalg.norm(rest, axis=1), kind="stable")[: width - len(chosen)]
     return orthonormal(np.vstack([chosen, orthonormal(rest[most_left])]))
 
 
-def _far_apart(vectors: Array, most: int) -> Array:
+def far_apart(vectors: Array, most: int) -> Array:
     """Up to ``most`` of the unit vectors, in order, orthogonalised against earlier ones, at unit length."""
     chosen = np.empty((0, vectors.shape[1]))
     for start in range(0, len(vectors), _SCREENED):

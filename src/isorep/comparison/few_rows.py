@@ -1,0 +1,66 @@
+"""Held-out errors of a few rows without their maps, for shuffled pairings in thousands of columns.
+
+A map of 4,096 columns takes several products of whole matrices. The images of a few hundred rows are the same numbers,
+and need only products of these rows with one matrix after another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..alignment.base import fitted_scale, match_components, rotated_rows
+from ..covariance import solve_well_conditioned
+from ..moments import Moments
+from ..representation import Array
+from .fits import FittedICA, TrainingSet
+from .residuals import norms_of
+
+Norms = tuple[Array, Array]  # source onto target, and the reverse
+
+
+class FewRows:
+    """The rows that are scored, and what no shuffle changes about their images: the source's part of least squares."""
+
+    def __init__(self, x: Array, mean: Array, sums: Array, n: int, training: TrainingSet) -> None:
+        self._x = x - mean
+        self._training = training
+        self._reach = solve_well_conditioned(sums, self._x.T, n, mean, training.roundings[0])
+
+    def norms(self, name: str, y: Array, moments: Moments) -> Norms | None:
+        """Residual norms of a rung whose map is fitted to these moments; None where a map must be made."""
+        y = y - moments.target_mean
+        if name == "rigid":
+            return _rigid(self._x, y, moments)
+        if name == "linear" and self._reach is not None:
+            return _linear(self._x, y, self._reach, moments, self._training.roundings[1])
+        if name == "ica" and self._training.icas is not None:
+            return _ica(self._x, y, moments, *self._training.icas)
+        return None
+
+
+def _rigid(x: Array, y: Array, moments: Moments) -> Norms | None:
+    found = rotated_rows(x, moments)
+    if found is None:
+        return None
+    mapped, overlap = found
+    scale, back = fitted_scale(True, overlap, moments.xx), fitted_scale(True, overlap, moments.yy)
+    return norms_of(scale * mapped - y), norms_of(mapped - back * y)  # one image serves both directions
+
+
+def _linear(x: Array, y: Array, reach: Array, moments: Moments, rounding: float) -> Norms | None:
+    back = solve_well_conditioned(moments.yy, y.T, moments.n, moments.target_mean, rounding)
+    if back is None:
+        return None
+    return norms_of(reach.T @ moments.xy - y), norms_of(back.T @ moments.xy.T - x)
+
+
+def _ica(x: Array, y: Array, moments: Moments, source: FittedICA, target: FittedICA) -> Norms:
+    x, y, cross = (each.astype(source.components.dtype, copy=False) for each in (x, y, moments.xy))
+    match = match_components(replace(moments, xy=cross), source.components, target.components)
+    signs = match.signs.astype(cross.dtype)
+    here = (x @ source.components.T)[:, match.source] * signs
+    there = (y @ target.components.T)[:, match.target] * signs
+    return (
+        norms_of(here @ target.mixing.T[match.target] - y),
+        norms_of(there @ source.mixing.T[match.source] - x),
+    )
