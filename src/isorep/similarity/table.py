@@ -67,6 +67,8 @@ SHOWN = {
 
 COSTLY = {"cka_rbf": 20_000, "rsa": 1000, "mutual_knn": 100_000}
 """Indices over all pairs of rows, and the number of rows up to which they are computed by default."""
+LEAST_ROWS = {"cka_debiased": 4}
+"""Indices that fewer rows do not determine."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,6 +236,8 @@ def indices(
     widths = a.shape[1], b.shape[1]
     too_wide = [each for each in ("soft_matching",) if names is None and repeats(*widths) > max(REPEATED, *widths)]
     left_out += too_wide
+    few_rows = [each for each, least in LEAST_ROWS.items() if names is None and pair.n < least]
+    left_out += few_rows
     given = INDICES if names is None else check_names("indices", names, INDICES)
     wanted = [name for name in INDICES if name in given and name not in left_out]
     results, pairings = similarities(pair, [INDICES[name] for name in wanted], pairings, progress or no_progress)
@@ -249,6 +253,9 @@ def indices(
         limit = noise_ceiling([b, *ceiling], a, **shuffled)
         caveats += limit.caveats
     for name in left_out:
+        if name in few_rows:
+            caveats.append(f"{name} was left out: it needs at least {LEAST_ROWS[name]} rows")
+            continue
         why = (
             f"widths {widths[0]} and {widths[1]} make it slow" if name in too_wide else f"{pair.n} rows have many pairs"
         )
