@@ -31,7 +31,7 @@ else:
     from tests.deconfounding.screens import screen
 
 FOLDER = Path(__file__).parent / "golden"
-RUN_TIMES = ("seconds", "peak_memory")  # keys of what differs from run to run
+RUN_TIMES = ("seconds", "peak_memory", "page")  # keys of what differs from run to run; the page shows date and times
 
 MOMENTS, ITERATED, FLOAT32, RANKED = 1e-8, 2e-4, 1e-5, 2e-3
 EXACT = 0.0  # also for text

@@ -435,6 +435,7 @@ def best_differences(values: Matrix, spectrum: Spectrum, label: Callable[[int], 
         return None
     shortlist = _shortlist(values, spectrum)
     rows = (np.asarray(values[shortlist], dtype=np.float64) - spectrum.mean) @ spectrum.axes
+    rows *= np.exp2(-np.frexp(np.abs(rows).max())[1])  # conditions do not change, and inverses stay in range
     pairs = pivoted_pairs(rows, rank)
     start = condition(rows, pairs)
     # Differences that rounding makes singular have no inverse to exchange with.
