@@ -51,10 +51,10 @@ test-python: $(OTHER)/test.stamp
 
 # atheris follows the coverage of the readers; where it cannot be installed, the corpus alone is run.
 fuzz: .venv/dev.stamp
-	$(BIN)/python tests/hostile.py --seconds 600
+	$(BIN)/python tests/hostile.py --seconds 600 --write
 	@if $(PYTHON) -m venv .venv-fuzz && .venv-fuzz/bin/python $(INSTALL) atheris; then \
 		echo "$(CURDIR)/$$(ls -d .venv/lib/python3*/site-packages)" > $$(ls -d .venv-fuzz/lib/python3*/site-packages)/isorep.pth; \
-		PYTHONPATH=src .venv-fuzz/bin/python tests/fuzz.py -max_total_time=600 -timeout=10 -rss_limit_mb=2048; \
+		PYTHONPATH=src .venv-fuzz/bin/python tests/fuzz.py -max_total_time=600 -timeout=120 -rss_limit_mb=2048; \
 	else echo "atheris could not be installed: only the corpus was run"; fi
 
 faults: .venv/dev.stamp

@@ -1,15 +1,20 @@
 """Hostile files: a corpus of damaged and crafted ones for every reader and for the files that isorep writes itself.
 
-``python tests/hostile.py`` runs all of it, each file in a child process with limits on time and memory: only clear
-errors are allowed, or a file that reads. The suite runs a small part (``tests/storage/test_corpus.py``).
+``python tests/hostile.py`` runs all of it, each file in a child process with limits on processor time and memory: only
+clear errors are allowed, or a file that reads. ``--write`` keeps the figures in ``tests/hostile_results.json``. The
+suite runs a small part (``tests/storage/test_corpus.py``).
 """
 
 from __future__ import annotations
 
 import argparse
+import faulthandler
+import itertools
 import json
-import os
+import math
 import random
+import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -18,6 +23,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +31,14 @@ import numpy as np
 
 import isorep
 
-SECONDS, BYTES = 30, 10**9  # that one file may take, by the clock of a machine that is busy
+if __package__:
+    from .crafted import crafted
+else:
+    from crafted import crafted
+
+SECONDS, BYTES = 10, 10**9  # of processor time and memory that one file may take
+GUARD = 120  # seconds by the clock, for a reader that waits instead of working; the file is tried again, twice at most
+RESULTS = Path(__file__).with_name("hostile_results.json")
 ROWS, COLUMNS = 40, 3
 _SHAPES = (b'"shape": [40, 3]', b'"shape":[40,3]', b"(40, 3)", b"[40, 3]", b"[\n    40,\n    3\n  ]")
 
@@ -183,9 +196,8 @@ def outcome(kind: str, path: Path, reader: Callable[[str, Path], None] = read) -
     return "read"
 
 
-def _child(folder: str, seed: str) -> None:
+def _child(folder: str, seed: int, skip: int, kinds: list[str]) -> None:
     """Read damaged files until there are no more, and tell each before it is read: the last one told may kill us."""
-    import resource
     import warnings
 
     warnings.simplefilter("ignore")
@@ -193,91 +205,154 @@ def _child(folder: str, seed: str) -> None:
     import torch  # noqa: F401
     import zarr  # noqa: F401
 
-    (Path(folder) / "sound").mkdir()
-    sound = originals(Path(folder) / "sound")  # before memory is limited: torch starts threads
+    home = Path(folder)
+    for name in ("sound", "read", "temporary"):
+        (home / name).mkdir()
+    tempfile.tempdir = str(home / "temporary")
+    sound = originals(home / "sound")  # before memory is limited: torch starts threads
     for kind, path in sound.items():
-        copy = Path(folder) / path.name
+        copy = home / "read" / path.name
         (shutil.copytree if path.is_dir() else shutil.copyfile)(path, copy)
         assert outcome(kind, copy) == "read", kind
-        if copy.is_dir():
-            shutil.rmtree(copy)
+        if copy.exists():
+            (shutil.rmtree if copy.is_dir() else Path.unlink)(copy)
+    faulthandler.register(signal.SIGXCPU, chain=True)  # where it hung, before it is killed
+    faulthandler.register(signal.SIGALRM, chain=True)
     taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (taken + BYTES, taken + BYTES))
-    skip = int(os.environ.get("HOSTILE_SKIP", "0"))
-    for number, (kind, told, path) in enumerate(hostile(sound, Path(folder), int(seed))):
+    chosen = {kind: path for kind, path in sound.items() if not kinds or kind in kinds}
+    corpus = hostile(chosen, home / "read", seed)
+    if not kinds or "crafted" in kinds:
+        corpus = itertools.chain(corpus, crafted(home / "read", seed))
+    for number, (kind, told, path) in enumerate(corpus):
         if number < skip:
             continue
         print(json.dumps([number, kind, told]), flush=True)
-        signal.alarm(SECONDS)
-        begin = time.process_time()
+        before = _listed(home)
+        begin, resident = time.process_time(), _resident()
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(begin) + SECONDS, resource.RLIM_INFINITY))
+        signal.alarm(GUARD)
         said = outcome(kind, path)
         signal.alarm(0)
-        print(json.dumps([said, time.process_time() - begin]), flush=True)
+        seconds, peak = time.process_time() - begin, _resident("VmHWM") - resident
+        left = _listed(home) - before
+        if left and said in ("read", "refused"):
+            said = f"left behind: {sorted(left)}"
+        print(json.dumps([said, seconds, peak]), flush=True)
 
 
-def _run(seed: int, seconds: float) -> tuple[Counter[str], list[str], float]:
+def _listed(home: Path) -> set[str]:
+    """All files that lie in the folders of the child, but for the one it reads."""
+    return {str(path.relative_to(home)) for path in home.rglob("*")}
+
+
+def _resident(field: str = "VmRSS") -> int:
+    """The bytes of memory that this process holds; with ``VmHWM`` the most since the last call for ``VmRSS``."""
+    if field == "VmRSS":
+        Path("/proc/self/clear_refs").write_text("5")  # begins a new maximum
+    found = re.search(rf"{field}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+@dataclass
+class Tally:
+    """What came of the files."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
+    defects: list[str] = field(default_factory=list)
+    slowest: tuple[float, str] = (0.0, "")
+    largest: tuple[int, str] = (0, "")
+    whole: int = 0  # seeds of which all files were read
+
+    def add(self, name: str, kind: str, said: str, seconds: float, peak: int) -> None:
+        """Count one file."""
+        self.counts[said if said in ("read", "refused") else "defect"] += 1
+        self.kinds[kind] += 1
+        self.slowest = max(self.slowest, (seconds, name))
+        self.largest = max(self.largest, (peak, name))
+        if said not in ("read", "refused"):
+            self.defects.append(f"{name}: {said}")
+            print(self.defects[-1], flush=True)
+
+
+def _run(seed: int, kinds: list[str], end: float, tally: Tally) -> None:
     """All files of a seed, in children that are started again after a file has killed one."""
-    end = time.monotonic() + seconds
-    counts: Counter[str] = Counter()
-    defects, slowest, skip = [], 0.0, 0
+    skip, again = 0, Counter[int]()
     while time.monotonic() < end:
         with tempfile.TemporaryDirectory(prefix="isorep-hostile-") as folder:
-            command = [sys.executable, __file__, "--child", folder, "--seed", str(seed)]
-            environment = os.environ | {"HOSTILE_SKIP": str(skip)}
-            child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder, env=environment)
+            command = [sys.executable, __file__, "--child", folder, "--seed", str(seed), "--skip", str(skip)]
+            command += ["--kinds", *kinds]
+            child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder)
             assert child.stdout is not None
             last: list[Any] | None = None
             for line in child.stdout:
                 said = json.loads(line)
-                if len(said) == 3:
+                if last is None:
                     last = said
-                    skip = said[0] + 1
                     continue
-                counts[said[0] if said[0] in ("read", "refused") else "defect"] += 1
-                slowest = max(slowest, said[1])
-                if said[0] not in ("read", "refused") and last is not None:
-                    defects.append(f"{last[1]}, {last[2]} (seed {seed}): {said[0]}")
-                last = None
+                tally.add(f"{last[1]}, {last[2]} (seed {seed}, file {last[0]})", last[1], *said)
+                skip, last = last[0] + 1, None
                 if time.monotonic() > end:
                     child.kill()
                     break
             code = child.wait()
             child.stdout.close()
-            if Path(folder, "executed").exists():
-                defects.append(f"seed {seed}: code of a file was executed")
-        if code == 0 or time.monotonic() > end:
-            break
+            if Path(folder, "executed").exists() or Path(folder, "read", "executed").exists():
+                tally.defects.append(f"seed {seed}: code of a file was executed")
+        if code == 0:
+            tally.whole += 1
+            return
+        if time.monotonic() > end:
+            return
         if last is None:
             raise SystemExit(f"the child ended with {code} before it read a file")
-        counts["defect"] += 1
-        defects.append(f"{last} (seed {seed}): the process ended with {code}")
-    return counts, defects, slowest
+        if code == -signal.SIGALRM and again[last[0]] < 2:
+            skip = last[0]  # the machine may have stood still
+            again[skip] += 1
+            continue
+        skip = last[0] + 1
+        name = f"{last[1]}, {last[2]} (seed {seed}, file {last[0]})"
+        tally.add(name, last[1], f"the process ended with {code}", SECONDS if code == -signal.SIGXCPU else 0.0, 0)
 
 
 def main() -> None:
-    """Run seeds until the time is over; exit 1 if there was a defect."""
+    """Run all files of the first seed, then further seeds until the time is over; exit 1 if there was a defect."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=600.0, help="how long to go on; default: 600")
+    parser.add_argument("--seconds", type=float, default=600.0, help="begin no seed after this time; default: 600")
     parser.add_argument("--seed", type=int, default=0, help="the first seed; default: 0")
+    parser.add_argument("--write", action="store_true", help=f"keep the figures in {RESULTS.name}")
+    parser.add_argument("--kinds", nargs="*", default=[], help="only these kinds, such as h5; default: all")
     parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--skip", type=int, default=0, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
-        _child(given.child, given.seed)
+        _child(given.child, given.seed, given.skip, given.kinds)
         return
-    end, seed = time.monotonic() + given.seconds, given.seed
-    total: Counter[str] = Counter()
-    found, slowest = [], 0.0
-    while time.monotonic() < end:
-        counts, defects, slow = _run(seed, end - time.monotonic())
-        total += counts
-        found += defects
-        slowest = max(slowest, slow)
+    end, seed, tally = time.monotonic() + given.seconds, given.seed, Tally()
+    while seed == given.seed or time.monotonic() < end:
+        _run(seed, given.kinds, math.inf if seed == given.seed else end, tally)
         seed += 1
-    for defect in found:
-        print(defect)
-    print(f"{total.total()} files: {total['refused']} refused, {total['read']} read, {total['defect']} defects;")
-    print(f"the slowest took {slowest:.1f} s of processor time; seeds {given.seed} to {seed - 1}")
-    sys.exit(bool(found))
+    counts = tally.counts
+    print(*tally.defects, sep="\n")
+    print(f"{counts.total()} files: {counts['refused']} refused, {counts['read']} read, {counts['defect']} defects;")
+    print(f"{tally.whole} seeds complete; most processor time {tally.slowest[0]:.1f} s ({tally.slowest[1]});")
+    print(f"most memory beyond the start {tally.largest[0] / 1e6:.0f} MB ({tally.largest[1]})")
+    if given.write:
+        kept = {
+            "files": counts.total(),
+            "refused": counts["refused"],
+            "read": counts["read"],
+            "defects": tally.defects,
+            "complete_seeds": tally.whole,
+            "limits": {"processor_seconds": SECONDS, "bytes": BYTES},
+            "most_processor_seconds": {"value": round(tally.slowest[0], 2), "file": tally.slowest[1]},
+            "most_megabytes": {"value": round(tally.largest[0] / 1e6), "file": tally.largest[1]},
+            "kinds": dict(sorted(tally.kinds.items())),
+        }
+        RESULTS.write_text(json.dumps(kept, indent=2) + "\n")
+    sys.exit(bool(tally.defects))
 
 
 if __name__ == "__main__":

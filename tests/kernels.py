@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_info
 
-FEW = ["tests/ica", "tests/similarity", "tests/alignment", "tests/comparison"]
+FEW = ["tests/test_golden.py", "tests/ica", "tests/similarity", "tests/alignment", "tests/comparison"]
 TORCH = ["tests/decoder", "tests/disentangling", "tests/heads", "tests/models", "tests/ica/test_accelerated.py"]
 NUMERIC = [
     *FEW,

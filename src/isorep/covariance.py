@@ -46,7 +46,7 @@ _FLOOR = 1e-13
 _NOISE_FACTOR = 4.0
 _COARSE = 1e-10  # rounding above which data have no directions that float64 sums could miss
 _EPS = float(np.finfo(np.float64).eps)
-_LEAST_SPREAD = 1e-150  # below it squares leave float64
+LEAST_SPREAD = 1e-150  # below it squares leave float64
 _EXACT = 1e-8  # error of an inverse, as the root times it shows, up to which it can be used
 _FEW_DIGITS = 1e-6  # squared singular values, relative to the largest, down to which squares keep ten digits
 _BLIND = 1e-4  # standard deviation that directions taken for rounding may give to a whitened one
@@ -57,7 +57,7 @@ HARDLY = 1e-4  # of the median column's spread: a column that varies by no more 
 
 def or_tiny(mean: Array) -> str:
     """What else than identical rows may have no variance: values whose squares vanish, where the mean allows it."""
-    tiny = float(np.abs(mean).max(initial=0.0)) < _LEAST_SPREAD
+    tiny = float(np.abs(mean).max(initial=0.0)) < LEAST_SPREAD
     return " (or they differ by less than 1e-150, and must be rescaled: squares of such values vanish)" if tiny else ""
 
 
@@ -406,7 +406,7 @@ def _columns(sums: Array, n: int, mean: Array, rounding: float) -> tuple[Array, 
     """Standard deviations of the columns (0 for constant ones), which are constant, and the noise of rounding."""
     spread = np.sqrt(np.maximum(np.diagonal(sums), 0.0) / max(n, 1))
     noise = rounding * np.abs(mean)
-    constant = spread <= np.maximum(noise, _LEAST_SPREAD)
+    constant = spread <= np.maximum(noise, LEAST_SPREAD)
     return np.where(constant, 0.0, spread), constant, noise
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import isorep
 from isorep import InputError, Moments, Representation, similarity
+from isorep.similarity import table
 from isorep.similarity.neighbours import nearest
 
 from ..data import rotation
@@ -233,3 +234,28 @@ def test_the_room_loads_lazily():
 
 def test_every_index_has_its_words_for_the_page():
     assert set(similarity.table.SHOWN) == set(similarity.INDICES)
+
+
+def test_indices_that_match_units_are_left_out_by_default_where_that_takes_minutes(rng, monkeypatch):
+    x = rng.normal(size=(20, 30))
+    monkeypatch.setattr(table, "MOST_MATCHING", 30**3 * 20 - 1)
+    found = isorep.similarity.indices(x, x, permutations=19)
+    assert not {"mcc", "one_to_one", "soft_matching"} & found.indices.keys()
+    assert sum("make it slow; name it to compute it" in caveat for caveat in found.caveats) == 3
+    assert "mcc" in isorep.similarity.indices(x, x, names=["mcc"], permutations=19).indices
+    assert "mcc" in isorep.similarity.indices(x, x, permutations=18).indices
+
+
+def test_three_rows_leave_out_what_needs_four(rng):
+    found = isorep.similarity.indices(rng.normal(size=(3, 2)), rng.normal(size=(3, 2)), permutations=0)
+    assert "cka_debiased" not in found.indices
+    assert any("needs at least 4 rows" in caveat for caveat in found.caveats)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "inner_product"])
+@pytest.mark.parametrize("power", [-130, -60, 60, 120])
+def test_neighbours_do_not_depend_on_an_extreme_scale(rng, metric, power):
+    x = rng.normal(size=(80, 5)).astype(np.float32)
+    wanted = nearest(x, x, 5, metric=metric, itself=False)
+    scaled = (x.astype(np.float64) * 2.0**power).astype(np.float32 if power > -100 else np.float64)
+    np.testing.assert_array_equal(nearest(scaled, scaled, 5, metric=metric, itself=False), wanted)

@@ -24,7 +24,7 @@ import zarr
 import zarr.codecs
 
 import isorep
-from isorep.storage import column, examine
+from isorep.storage import column, examine, scratch
 
 GIGABYTE = 10**9
 VALUES = np.random.default_rng(0).normal(size=(200, 3))
@@ -127,6 +127,21 @@ def test_rows_of_text_that_expand_a_thousandfold_are_refused(tmp_path):
 def test_ids_that_expand_a_thousandfold_are_refused(tmp_path):
     path = bomb(tmp_path / "bomb.npz", {"z": ((2**27, 1), "<f2"), "ids": ((2**27,), "<i8")})
     assert "too much for row ids" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "row"), [("a.csv.gz", b"a,b\n", b"1.5,1\n"), ("a.jsonl.gz", b"", b'{"v": [1.5]}\n')]
+)
+def test_text_that_expands_a_thousandfold_is_refused_before_it_is_parsed_for_minutes(
+    tmp_path, monkeypatch, name, head, row
+):
+    monkeypatch.setattr(scratch, "_FREE_TEXT", 2**16)
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(head + row * 2**17))
+    with pytest.raises(isorep.InputError, match=r"unpack to \d+ or more: it may be a bomb"):
+        isorep.read(path)
+    path.write_bytes(gzip.compress(head + row * 2**10))
+    assert isorep.read(path).shape[0] == 2**10
 
 
 def test_an_endless_line_is_refused(tmp_path):
@@ -383,6 +398,7 @@ CHILDREN = {
     "crash": "import os, sys; sys.stdin.readline(); os.abort()",
     "hang": "from isorep.storage import examine; examine._SECONDS = 1; "
     "examine._look = lambda path: [0 for _ in iter(int, 1)]; examine.serve()",
+    "wait": "import sys, time; sys.stdin.readline(); time.sleep(1000)",
     "memory": "from isorep.storage import examine; examine._look = lambda path: bytearray(2**31); examine.serve()",
 }
 
@@ -402,6 +418,7 @@ def test_hdf5_files_on_which_the_library_crashes_or_hangs_are_refused(tmp_path, 
 
     examine._CHILD.end()
     monkeypatch.setattr(examine, "_started", broken)
+    monkeypatch.setattr(examine, "_PATIENCE", 2)
     if kind == "memory":  # the child survives it, and the reader has its own checks
         np.testing.assert_array_equal(isorep.read(first).values[:], VALUES)
     else:
@@ -409,6 +426,7 @@ def test_hdf5_files_on_which_the_library_crashes_or_hangs_are_refused(tmp_path, 
             isorep.read(first)
     examine._CHILD.end()
     monkeypatch.setattr(examine, "_started", real)
+    monkeypatch.setattr(examine, "_PATIENCE", 60)
     np.testing.assert_array_equal(isorep.read(second).values[:], VALUES)
 
 

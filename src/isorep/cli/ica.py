@@ -341,7 +341,7 @@ def _print_fit(result: "Fit", notes: list[str]) -> None:
     facts = [
         f"data        {result.name}: {result.rows} rows x {ica.n_features_in_} columns{rank}",
         f"components  {len(names)}",
-        f"contrast    {ica.path_[-1, 1]:.4f} ({ica.contrast}, summed over components)",
+        *(f"contrast    {reached:.4f} ({ica.contrast}, summed over components)" for reached in ica.path_[-1:, 1]),
         f"converged   {'yes' if ica.converged_ else 'no'}, after {ica.n_iter_} sweeps",
     ]
     columns = [each for each in ("contrast", "kurtosis", "skewness", "uncertainty") if hasattr(ica, f"{each}_")]

@@ -68,6 +68,9 @@ class Described:
         return Described(_some_rows(self.label, rows), tuple(_some_rows(each, rows) for each in self.batches), guides)
 
 
+_LARGEST = 1e15  # size of an entry
+
+
 def open_inputs(
     embedding: Any,
     label: Any,
@@ -156,6 +159,7 @@ def _with_values(
         wanted = np.zeros_like(values)
         wanted[np.ix_(rows, np.flatnonzero(kept))] = values[np.ix_(rows, np.flatnonzero(kept))]
         refuse_non_finite(wanted, name)  # with the number of the row in the data
+    _refuse_extreme(values[rows][:, kept], name)
     if place is not None and _are_counts(values[rows][:, kept]):
         notes.append(f"{place} holds whole numbers only, as raw counts do: normalise and log-transform counts first")
     means = np.nan_to_num(values.mean(axis=0, dtype=np.float64))
@@ -174,6 +178,15 @@ def _with_values(
         means=means,
         features=data.columns,
     )
+
+
+def _refuse_extreme(values: Array, name: str) -> None:
+    """Refuse values whose squares leave float32, in which forests and distances are computed."""
+    peak = float(np.abs(values).max(initial=0.0))
+    if peak > _LARGEST:
+        raise InputError(f"{name} holds {peak:.3g}, beyond {_LARGEST:g}: rescale it, or remove rows that are outliers")
+    if 0 < peak < 1 / _LARGEST:
+        raise InputError(f"{name} holds nothing beyond {peak:.3g}, below {1 / _LARGEST:g}: rescale it")
 
 
 def open_column(embedding: Any, given: Any, title: str, inputs: Inputs) -> Column:

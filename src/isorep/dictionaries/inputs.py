@@ -20,6 +20,7 @@ DEAD_NORM = 1e-6
 """Share of the median norm up to which a decoder row counts as zero."""
 DUPLICATE = 0.99
 """Similarity from which on two atoms of one dictionary are duplicates."""
+_SMALL = 1e-15  # largest entry below which, or above whose inverse, a dictionary is scaled before it is rounded
 _CELLS = 2**26  # of the activations that are kept: rows x atoms
 
 
@@ -175,13 +176,13 @@ def _dictionary(
     alive = np.ones(atoms, dtype=bool)
     decoder, zero = None, 0
     if vector is not None:
-        decoder = np.array(vector.values[:], dtype=np.float32)
+        decoder = _near_one(np.asarray(vector.values[:]))
         norms = np.linalg.norm(decoder.astype(np.float64), axis=1)
         middle = float(np.median(norms[norms > 0])) if (norms > 0).any() else 0.0
         alive &= norms > DEAD_NORM * middle
         zero = int((~alive).sum())
         decoder /= np.where(norms > 0, norms, 1.0)[:, None].astype(np.float32)
-    active = None if code is None else _frequency(code.values)
+    active, peaks = (None, None) if code is None else _activity(code.values)
     frequency = active if shares is None else shares
     if frequency is not None and len(frequency) != atoms:
         raise InputError(f"{name} has {atoms} atoms and {len(frequency)} frequencies: one per atom is needed")
@@ -192,7 +193,9 @@ def _dictionary(
         raise InputError(f"all {atoms} atoms of {name} are dead: they are zero, or never active")
     places = np.flatnonzero(alive)
     decoder = None if decoder is None else np.ascontiguousarray(decoder[places])
-    standard, fires = (None, None) if code is None or sample is None else _standardised(code.values, sample, places)
+    standard, fires = None, None
+    if code is not None and sample is not None and peaks is not None:
+        standard, fires = _standardised(code.values, sample, places, peaks[places])
     basis = decoder if decoder is not None else standard
     return Dictionary(
         name=name,
@@ -209,26 +212,49 @@ def _dictionary(
     )
 
 
-def _frequency(values: Matrix) -> Array:
-    """The share of rows in which each atom is active, which is: not zero."""
-    found = map_rows(lambda start, block: np.count_nonzero(block, axis=0), [values], block_rows(values.shape[1]))
-    return np.asarray(sum(found) / values.shape[0])
+def _near_one(values: Array) -> Array:
+    """Values in float32, times a power of two where they would leave its range: directions do not change."""
+    peak = float(np.abs(values).max())
+    if peak == 0 or _SMALL < peak < 1 / _SMALL:
+        return np.array(values, dtype=np.float32)
+    return np.asarray(values.astype(np.float64) * _power(np.asarray(peak)), dtype=np.float32)
 
 
-def _standardised(values: Matrix, sample: Array, places: Array) -> tuple[Array, Array]:
+def _power(peaks: Array) -> Array:
+    """The power of two that brings each peak near 1."""
+    return np.asarray(np.exp2(np.clip(-np.frexp(peaks)[1], -1000, 1000).astype(np.float64)))
+
+
+def _activity(values: Matrix) -> tuple[Array, Array]:
+    """The share of rows in which each atom is active, which is: not zero; and its largest activation."""
+
+    def measured(start: int, block: Array) -> tuple[Array, Array]:
+        return np.count_nonzero(block, axis=0), np.maximum(block.max(axis=0), -block.min(axis=0))
+
+    counts, peaks = zip(*map_rows(measured, [values], block_rows(values.shape[1])), strict=True)
+    return np.asarray(sum(counts) / values.shape[0]), np.max(peaks, axis=0).astype(np.float64)
+
+
+def _standardised(values: Matrix, sample: Array, places: Array, peaks: Array) -> tuple[Array, Array]:
     """Activations of the sampled rows, one atom per row: centred and of unit length, and whether each is active.
 
-    An atom that does not vary over the sample is a zero vector: its correlation with everything is 0.
+    An atom that does not vary over the sample is a zero vector: its correlation with everything is 0. Atoms are scaled
+    by their ``peaks`` and centred at their first row before they are rounded to float32, which neither a large constant
+    nor an extreme scale survives.
     """
     kept = np.empty((len(places), len(sample)), dtype=np.float32)
-    step = block_rows(values.shape[1])
+    fires = np.empty(kept.shape, dtype=bool)
+    step, power = block_rows(values.shape[1]), _power(np.where(peaks > 0, peaks, 1.0))
+    first = np.asarray(read_rows(values, sample[:1]), np.float64)[0, places] * power
     for part in blocks(len(sample), step):
-        kept[:, part] = np.asarray(read_rows(values, sample[part]))[:, places].T
-    fires = kept != 0
+        block = np.asarray(read_rows(values, sample[part]))[:, places]
+        fires[:, part] = (block != 0).T
+        kept[:, part] = (block * power - first).T
     means = kept.mean(axis=1, dtype=np.float64)
     kept -= means[:, None].astype(np.float32)
     norms = np.sqrt(np.einsum("ij,ij->i", kept, kept, dtype=np.float64))
-    flat = ~(fires.any(axis=1)) | (norms <= 1e-6 * np.sqrt(len(sample)) * np.abs(means))
+    rounding = min(1e-6, 4 * float(np.finfo(values.dtype).eps))
+    flat = ~(fires.any(axis=1)) | (norms <= rounding * np.sqrt(len(sample)) * np.abs(first + means))
     kept /= np.where(flat, 1.0, norms)[:, None].astype(np.float32)
     kept[flat] = 0
     return kept, fires

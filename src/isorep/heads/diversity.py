@@ -46,6 +46,7 @@ _MISSES = 24  # trials in a row that find nothing before the search ends
 _WORK = 4e10  # floating-point operations that exchanges may take: some seconds on one core
 _REFRESH = 64  # exchanges after which the inverse is recomputed, against rounding
 _SPANNED = 0.25  # squared length, whitened, from which on a direction counts as spanned by the shortlist
+_SINGLE = 1e30  # size of a whitener, or of its inverse, that float32 still holds
 _SINGULAR = 1e15  # condition number above which float64 has no inverse
 _GAIN = 2e-4  # share by which a swap must lower the condition to count
 
@@ -120,6 +121,8 @@ def diversity(
     require_memory(head.width, 0, 1)
     used = support.of(head)
     of_classes = support.spectrum(replace(support, shares=None).referred(used), weighted=False)
+    if of_classes.rank == 0:
+        used.refuse_tiny()
     weighted = None
     if support.shares is not None:
         weighted = support.spectrum(support.referred(used), weighted=True)
@@ -432,6 +435,7 @@ def best_differences(values: Matrix, spectrum: Spectrum, label: Callable[[int], 
         return None
     shortlist = _shortlist(values, spectrum)
     rows = (np.asarray(values[shortlist], dtype=np.float64) - spectrum.mean) @ spectrum.axes
+    rows *= np.exp2(-np.frexp(np.abs(rows).max())[1])  # conditions do not change, and inverses stay in range
     pairs = pivoted_pairs(rows, rank)
     start = condition(rows, pairs)
     # Differences that rounding makes singular have no inverse to exchange with.
@@ -474,7 +478,9 @@ def _shortlist(values: Matrix, spectrum: Spectrum) -> Array:
     wanted = _SHORTLIST * spectrum.rank + 1
     if len(distinct) <= wanted:
         return np.asarray(distinct)
-    dtype: Any = np.float32 if values.dtype.itemsize <= 4 else np.float64
+    size = float(np.abs(spectrum.whitener).max())
+    single = values.dtype.itemsize <= 4 and 1 / _SINGLE < size < _SINGLE
+    dtype: Any = np.float32 if single else np.float64
     whitener: Array = spectrum.whitener.astype(dtype)
     missing: Array = np.eye(spectrum.rank + 1)
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ..covariance import LEAST_SPREAD
 from ..errors import InputError
 from ..pairs import Pair, open_pair
 from ..representation import Array, Matrix, Representation, told_apart
-from ..rows import read_rows, refuse_non_finite, select
+from ..rows import block_rows, map_rows, read_rows, refuse_non_finite, select
 from ..storage import loaded
 
 _MOST_INDEX = 2**26  # bytes
@@ -56,6 +57,14 @@ class Head:
     def rows(self) -> Array:
         """All rows in float64."""
         return np.asarray(read_rows(self.values, slice(None)), dtype=np.float64)
+
+    def refuse_tiny(self) -> None:
+        """Refuse embeddings that are not zero, and whose squares are."""
+        peak = max(map_rows(lambda start, block: float(np.abs(block).max()), [self.values], block_rows(self.width)))
+        if 0 < peak < LEAST_SPREAD:
+            raise InputError(
+                f"{self.name} holds nothing beyond {peak:.3g}, and squares of such values vanish: rescale it"
+            )
 
     def chosen(self, classes: Array) -> Head:
         """Some classes alone."""

@@ -107,7 +107,7 @@ class HeadResult(ResultRecord, ABC):
         }
 
     def __str__(self) -> str:
-        return told("\n".join(each.verdict for each in self.parts.listed), self.table(), notes=self.caveats)
+        return told(" ".join(each.verdict for each in self.parts.listed), self.table(), notes=self.caveats)
 
 
 def flat_numbers(told: dict[str, Any], before: str = "") -> dict[str, float]:

@@ -481,6 +481,8 @@ def quality(here: Array, others: list[Array]) -> Array:
     """
     k = len(here)
     every = np.concatenate([here, *others])
+    if len(every) < 2:
+        return np.zeros(k)
     similar = np.minimum(np.abs(every @ every.T), 1)
     np.fill_diagonal(similar, 1)
     tree = hierarchy.linkage(squareform(1 - similar, checks=False), "average")

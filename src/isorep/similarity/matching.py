@@ -175,7 +175,13 @@ def prepare_soft_matching(pair: Pair, *, overlap: float = 1.0) -> PreparedIndex:
 
 def _units(pair: Pair) -> list[Array]:
     """The columns of either side that vary."""
-    return [np.flatnonzero(frame.inverse_spread) for frame in (pair.x.frame, pair.y.frame)]
+    units = []
+    for side in (pair.x, pair.y):
+        units.append(np.flatnonzero(side.frame.inverse_spread))
+        if not len(units[-1]):
+            told = f"no column of {side.name} varies by more than the rounding of its values"
+            raise InputError(f"{told}, so its units cannot be matched: subtract what is common to all rows")
+    return units
 
 
 def transport_cost(cost: Array, share: float = 1.0) -> float:

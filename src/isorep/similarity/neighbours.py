@@ -16,6 +16,7 @@ from .null import Draws, PreparedIndex, Similarity, finished
 METRICS = ("cosine", "euclidean", "inner_product")
 _TILE_CELLS = 2**24  # scores of a tile of queries with the whole corpus: 64 MB in float32
 _STRIDES = 64  # scores that share a maximum
+_PLAIN, _FAR = 30, 1e15  # power of two beyond which rows are scaled, and multiple of it beyond which none lies
 _TIES = 0  # seed of the order in which copies count as near, where the two sides need orders of their own
 
 
@@ -101,16 +102,13 @@ def nearest(
     own neighbour.
     """
     check_choice("metric", metric, METRICS)
-    held, mean, offsets = _ready(corpus, metric)
+    held, mean, scale, offsets = _ready(corpus, metric)
     n, m = int(queries.shape[0]), len(held)
     size = int(np.clip(_TILE_CELLS // m, 16, 2048))
     neighbours = np.empty((n, k), dtype=np.intp)
 
     def search(rows: slice) -> None:
-        if itself:
-            mine = _unit(read_rows(queries, rows).astype(np.float64) - mean, metric).astype(held.dtype)
-        else:
-            mine = held[rows]
+        mine = _brought(read_rows(queries, rows), mean, scale, metric, held.dtype) if itself else held[rows]
         scores = mine @ held.T
         if offsets is not None:
             scores -= offsets
@@ -144,19 +142,36 @@ def _sorted(scores: Array, columns: Array) -> Array:
     return np.asarray(np.take_along_axis(columns, order, axis=1))
 
 
-def _ready(corpus: Matrix, metric: str) -> tuple[Array, Array, Array | None]:
-    """The corpus in memory, its shift, and what to subtract from scores: half a squared norm for distances."""
+def _ready(corpus: Matrix, metric: str) -> tuple[Array, Array, float, Array | None]:
+    """The corpus in memory, its shift and scale, and what to subtract from scores: half a squared norm for distances.
+
+    Ranks change with neither shift nor scale. A scale other than 1 is taken only where squares would leave float32.
+    """
     n, d = corpus.shape
     held = np.empty((n, d), np.float64 if np.dtype(corpus.dtype).itemsize >= 8 and n * d <= 2**24 else np.float32)
-    mean = np.zeros(d)
-    if metric == "euclidean":  # distances do not change, and large means no longer cost digits
-        mean = np.asarray(corpus[: min(n, 4096)], np.float64).mean(axis=0)
+    mean, scale = np.zeros(d), 1.0
+    if metric != "cosine":
+        few = np.asarray(corpus[: min(n, 4096)], np.float64)
+        if metric == "euclidean":  # distances do not change, and large means no longer cost digits
+            mean = few.mean(axis=0)
+        middle = float(np.median(np.abs(few - mean).max(axis=1)))
+        exponent = int(np.frexp(middle)[1]) if middle > 0 else 0
+        scale = float(np.exp2(np.clip(-exponent, -1000, 1000))) if abs(exponent) > _PLAIN else 1.0
 
     def fill(rows: slice) -> None:
-        held[rows] = _unit(np.asarray(read_rows(corpus, rows), np.float64) - mean, metric)
+        held[rows] = _brought(read_rows(corpus, rows), mean, scale, metric, held.dtype)
 
     map_blocks(fill, n, block_rows(d, cells=2**20))
-    return held, mean, np.einsum("ij,ij->i", held, held) / 2 if metric == "euclidean" else None
+    return held, mean, scale, np.einsum("ij,ij->i", held, held) / 2 if metric == "euclidean" else None
+
+
+def _brought(rows: Array, mean: Array, scale: float, metric: str, dtype: Any) -> Array:
+    """Rows as scores take them; what lies extremely far out stays far, and its square stays finite."""
+    values = _unit(np.asarray(rows, np.float64) - mean, metric)
+    if metric != "cosine":
+        most = _FAR if dtype == np.float32 else _FAR**8
+        values = np.clip(values if scale == 1.0 else values * scale, -most, most)
+    return np.asarray(values, dtype)
 
 
 def _unit(rows: Array, metric: str) -> Array:

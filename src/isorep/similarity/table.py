@@ -67,6 +67,13 @@ SHOWN = {
 
 COSTLY = {"cka_rbf": 20_000, "rsa": 1000, "mutual_knn": 100_000}
 """Indices over all pairs of rows, and the number of rows up to which they are computed by default."""
+MATCHED, MOST_MATCHING = ("mcc", "one_to_one", "soft_matching"), 2.5e11
+"""Indices that assign units to each other, per permutation, and the work up to which they do so by default.
+
+The work is the cube of the width times the number of permutations: 1,000 columns with 200 take about a minute.
+"""
+LEAST_ROWS = {"cka_debiased": 4}
+"""Indices that fewer rows do not determine."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +203,8 @@ def indices(
         Indices to compute, from ``cca``, ``svcca``, ``pwcca``, ``linear_r2``, ``cka``, ``cka_debiased``, ``cka_rbf``,
         ``procrustes_distance``, ``bures_distance``, ``mcc``, ``one_to_one``, ``soft_matching``, ``rsa``,
         ``mutual_knn``. Default: all, but ``rsa`` only up to 1,000 rows, ``cka_rbf`` up to 20,000 and ``mutual_knn`` up
-        to 100,000, and ``soft_matching`` only for equal widths or small ones.
+        to 100,000, ``soft_matching`` only for equal widths or small ones, and ``mcc``, ``one_to_one`` and
+        ``soft_matching`` only up to about 1,000 columns with 200 permutations.
     permutations : int
         Number of shuffled pairings; 0 for no null.
     groups : (n,) array, optional
@@ -233,7 +241,11 @@ def indices(
     left_out = [name for name, most in COSTLY.items() if names is None and pair.n > most]
     widths = a.shape[1], b.shape[1]
     too_wide = [each for each in ("soft_matching",) if names is None and repeats(*widths) > max(REPEATED, *widths)]
+    if names is None and min(widths) ** 2 * max(widths) * (permutations + 1) > MOST_MATCHING:
+        too_wide = list(MATCHED)
     left_out += too_wide
+    few_rows = [each for each, least in LEAST_ROWS.items() if names is None and pair.n < least]
+    left_out += few_rows
     given = INDICES if names is None else check_names("indices", names, INDICES)
     wanted = [name for name in INDICES if name in given and name not in left_out]
     results, pairings = similarities(pair, [INDICES[name] for name in wanted], pairings, progress or no_progress)
@@ -249,6 +261,9 @@ def indices(
         limit = noise_ceiling([b, *ceiling], a, **shuffled)
         caveats += limit.caveats
     for name in left_out:
+        if name in few_rows:
+            caveats.append(f"{name} was left out: it needs at least {LEAST_ROWS[name]} rows")
+            continue
         why = (
             f"widths {widths[0]} and {widths[1]} make it slow" if name in too_wide else f"{pair.n} rows have many pairs"
         )

@@ -1,8 +1,9 @@
 """HDF5 files examined in a child process: the library may crash or hang on a damaged file, and would take isorep along.
 
 The child opens the file, walks through all groups, looks at every dataset's type, shape and chunks, and reads the
-attributes and the first and last rows. It has limits on processor time and memory. One child serves all files of a
-process; whoever sees it die refuses the file, and the next file gets a new one.
+attributes and the first and last rows. It has limits on processor time and memory, and is ended if it waits for long
+without a processor's work. One child serves all files of a process; whoever sees it die refuses the file, and the next
+file gets a new one.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import selectors
+import signal
 import subprocess
 import sys
 from functools import lru_cache
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from .hdf5 import HDF5Tree
 
 _SECONDS = 5  # of processor time per file
+_PATIENCE = 60  # looks, a second apart, at a child that neither works nor waits for a processor
 _BYTES = 2**30  # of memory beyond what the libraries take
 _MOST_READ = 1000  # datasets whose first and last entries are read
 _FEW = 100
@@ -64,7 +68,7 @@ class _Child:
         try:
             process.stdin.write(json.dumps(path) + "\n")
             process.stdin.flush()
-            answer = process.stdout.readline()
+            answer = process.stdout.readline() if _answers(process) else ""
         except OSError:
             answer = ""
         if not answer:
@@ -80,6 +84,34 @@ class _Child:
                 if stream is not None:
                     stream.close()
             process.wait()
+
+
+def _answers(process: subprocess.Popen[str]) -> bool:
+    """Wait until the child says something or dies; False if it seems to wait for ever.
+
+    Looks are counted, not seconds: a machine that is busy, or that stopped both processes for a while, is no reason to
+    refuse a file. Processor time has a limit of its own.
+    """
+    if os.name == "nt":  # pipes cannot be waited for
+        return True
+    assert process.stdout is not None
+    blocked = 0
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(process.stdout, selectors.EVENT_READ)
+        while blocked < _PATIENCE:
+            if waiting.select(1.0):
+                return True
+            blocked += _is_blocked(process.pid)
+    return False
+
+
+def _is_blocked(pid: int) -> bool:
+    """Whether a process waits for anything but a processor; True where the system does not tell."""
+    try:
+        told = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True
+    return told.rpartition(")")[2].split()[0] not in "RTt"  # running or runnable, stopped, traced
 
 
 _CHILD, _LOCK = _Child(), Lock()
@@ -116,18 +148,28 @@ def _limit_memory() -> None:
         return
     pages = Path("/proc/self/statm")
     taken = int(pages.read_text().split()[0]) * resource.getpagesize() if pages.exists() else 2**33
-    resource.setrlimit(resource.RLIMIT_AS, (taken + _BYTES, taken + _BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _limit("RLIMIT_AS", taken + _BYTES)
+    _limit("RLIMIT_CORE", 0)
 
 
 def _limit_time() -> None:
+    """Allow so many more seconds of processor time; whoever exceeds them is killed, in the midst of C too."""
     try:
         import resource
     except ImportError:  # Windows
         return
+    signal.signal(signal.SIGXCPU, signal.SIG_DFL)  # the parent may ignore it
     used = resource.getrusage(resource.RUSAGE_SELF)
-    most = int(used.ru_utime + used.ru_stime) + _SECONDS
-    resource.setrlimit(resource.RLIMIT_CPU, (most, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+    _limit("RLIMIT_CPU", int(used.ru_utime + used.ru_stime) + _SECONDS)
+
+
+def _limit(name: str, most: int) -> None:
+    """Set a limit of this process, within the one that it was started with and may not raise."""
+    import resource
+
+    number = getattr(resource, name)
+    hard = resource.getrlimit(number)[1]
+    resource.setrlimit(number, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
 def _look(path: str) -> None:

@@ -6,7 +6,6 @@ samples; lines that describe them come next (1.3), and then one line per feature
 
 from __future__ import annotations
 
-import gzip
 import io
 import math
 from collections.abc import Collection, Iterator
@@ -21,7 +20,7 @@ from ..errors import InputError
 from ..representation import Array
 from .naming import as_ids, as_text, is_filled, is_number, not_a_number, require_plausible, shown, some
 from .registry import Contents
-from .scratch import empty, require_plausible_values
+from .scratch import UnpackedText, empty, require_plausible_values
 
 GAPS = True  # descriptions of samples may have missing entries
 _VERSIONS = {"#1.2": 2, "#1.3": 4}  # and how many numbers the second line holds
@@ -128,7 +127,7 @@ def _open(path: Path) -> Iterator[_Table]:
     packed = path.name.lower().endswith(".gz")
     stored = path.stat().st_size
     with path.open("rb") as raw:
-        binary: Any = gzip.GzipFile(fileobj=raw) if packed else raw
+        binary: Any = UnpackedText(raw) if packed else raw
         file = io.TextIOWrapper(binary, "utf-8-sig", newline="\n")
         table = _Table(file, stored)
         version = table.text("the version").strip()

@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..representation import Array
 from .naming import as_ids, as_text, default_ids_name, require_plausible
 from .registry import Contents, RowStream
-from .scratch import spool
+from .scratch import spool, unpacked
 
 BATCH = 1024  # lines at a time
 _LONGEST_LINE = 2**24
@@ -136,5 +136,7 @@ def _as_ids(labels: list[Any]) -> Array:
 
 def opened(path: Path, mode: str, name: str | None = None) -> Any:
     """A text file, compressed where its name, or ``name``, says so."""
-    opener = gzip.open if (name or path.name).lower().endswith(".gz") else open
-    return opener(path, mode, encoding="utf-8-sig" if mode == "rt" else "utf-8")
+    packed = (name or path.name).lower().endswith(".gz")
+    if mode == "rt":
+        return unpacked(path, packed=packed)
+    return (gzip.open if packed else open)(path, mode, encoding="utf-8")

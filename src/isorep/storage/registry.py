@@ -16,7 +16,9 @@ import numpy as np
 from ..annotated import is_annotated
 from ..chunked import ChunkedRows
 from ..errors import InputError, MissingFileError
+from ..files import visible
 from ..representation import Array, Matrix, Representation, as_representation, numbered_ids
+from ..results import cut_inside
 from .lazy import held_if_small, release
 from .remote import as_path, is_url
 
@@ -319,9 +321,10 @@ def guarded(path: Path, action: Callable[..., Result], *arguments: Any) -> Resul
         return action(*arguments)
     except InputError as error:
         text = str(error)
-        if path.name in text:
+        plain = cut_inside(visible(text), _LONGEST_SENTENCE)  # names in the file may hold anything
+        if path.name in text and plain == text:
             raise
-        raise InputError(f"{path.name}: {text}") from error
+        raise InputError(plain if path.name in text else f"{path.name}: {plain}") from error
     except MemoryError as error:
         raise InputError(f"{path.name} cannot be read: there is not enough memory for it") from error
     except OSError as error:
@@ -331,6 +334,8 @@ def guarded(path: Path, action: Callable[..., Result], *arguments: Any) -> Resul
     except Exception as error:
         raise _damaged(path, error) from error
 
+
+_LONGEST_SENTENCE = 1500
 
 # What the system says of a disk, of rights or of limits: the file itself may be sound.
 _NOT_DAMAGED = (

@@ -6,11 +6,15 @@ nameless scratch file that is mapped and removed with the array. ``TMPDIR`` choo
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 
@@ -21,6 +25,8 @@ MEMORY_LIMIT = 256 * 2**20
 WORK_LIMIT = 2**30  # bytes of an intermediate result that always stay in memory
 DISK_RESERVE = 256 * 2**20
 BOMB_RATIO = 500
+_TEXT_RATIO = BOMB_RATIO // 2  # a number takes about half as many bytes as text, if it repeats
+_FREE_TEXT = 2**22  # bytes of unpacked text that are read however well they were packed
 
 
 def spool(blocks: Iterable[Array], stored_bytes: int, *, expected_bytes: int | None = None) -> Array:
@@ -94,6 +100,42 @@ def require_plausible_values(unpacked: int, stored: int) -> None:
     """Refuse values that unpack to very much more than the bytes they were stored in."""
     if unpacked > MEMORY_LIMIT and unpacked > BOMB_RATIO * stored:
         raise InputError(f"{stored} bytes unpack to {unpacked} or more: it may be a bomb, real values do not repeat so")
+
+
+@contextmanager
+def unpacked(path: Path, *, packed: bool, newline: str | None = None) -> Iterator[IO[str]]:
+    """The text of a file, plain or gzipped."""
+    with (
+        path.open("rb") as raw,
+        io.TextIOWrapper(UnpackedText(raw) if packed else raw, "utf-8-sig", newline=newline) as file,
+    ):
+        yield file
+
+
+class UnpackedText(gzip.GzipFile):
+    """A gzipped text file that is refused once it unpacks to very much more than it takes.
+
+    Values have a limit too, but rows of text take long to read before they fill the memory.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__(fileobj=file, mode="rb")
+        self._stored, self._text = os.fstat(file.fileno()).st_size, 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Unpack so many bytes."""
+        return self._counted(super().read(size))
+
+    def read1(self, size: int = -1) -> bytes:
+        """Unpack what is at hand."""
+        return self._counted(super().read1(size))
+
+    def _counted(self, data: bytes) -> bytes:
+        self._text += len(data)
+        if self._text > _FREE_TEXT and self._text > _TEXT_RATIO * self._stored:
+            told = f"{self._stored} bytes unpack to {self._text} or more"
+            raise InputError(f"{told}: it may be a bomb, real tables do not repeat so")
+        return data
 
 
 def _require_disk(wanted: int) -> None:

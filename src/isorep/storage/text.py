@@ -41,7 +41,7 @@ from .naming import (
     some,
 )
 from .registry import Contents, RowStream
-from .scratch import spool
+from .scratch import spool, unpacked
 
 _SAMPLE_ROWS = 200
 _BLOCK_CELLS = 2**21
@@ -304,9 +304,8 @@ class _Table:
 @contextmanager
 def _open(path: Path) -> Iterator[_Table]:
     lowered = path.name.lower()
-    opener = gzip.open if lowered.endswith(".gz") else open
     reader = None
-    with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+    with unpacked(path, packed=lowered.endswith(".gz"), newline="") as file:
         try:
             lines = _Lines(file)
             delimiter = "\t" if lowered.endswith((".tsv", ".tsv.gz")) else _comma_or_semicolon(lines.peek())

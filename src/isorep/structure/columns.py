@@ -219,6 +219,8 @@ def _column(title: str, given: Array, where: str, role: str) -> Column:
     sizes = np.abs(numbers)
     if sizes.max(initial=0.0) > LARGEST:
         raise InputError(f"{called} holds {numbers[sizes.argmax()]:.3g}, beyond {LARGEST:g}: rescale it")
+    if 0 < sizes.max(initial=0.0) < 1 / LARGEST:
+        raise InputError(f"{called} holds nothing beyond {sizes.max():.3g}, below {1 / LARGEST:g}: rescale it")
     return Column(title, np.where(sizes < 1 / LARGEST, 0.0, numbers), *_kind(values, role))
 
 

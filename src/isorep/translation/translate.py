@@ -45,6 +45,7 @@ from .translator import Translator
 _EVEN, _MOSTLY = 0.01, 0.99  # new vectors are normalised if this share of them have one length, up to this share of it
 _LARGER = (10, 100, 1000)  # stores relative to the sample, for which recall is estimated
 _WIDTHS = 3.92  # standard errors in a 95% interval
+_LEAST_TESTED = 2  # pairs in the fold that tests
 _CLOSE = 0.005  # recall on the selection fold that counts as equal
 
 
@@ -163,7 +164,14 @@ def translate(
     repeats = repeats_without_groups((equal_rows(pair.x), equal_rows(pair.y)), folds, None) if given is None else None
     together = given if repeats is None else repeats.groups
     split = split_rows(pair.n, folds, together, for_folds)
+    if len(split.test_rows) < _LEAST_TESTED:
+        raise InputError(
+            f"there are {pair.n} pairs in {folds} folds, and the fold that tests has {len(split.test_rows)}: at least "
+            f"{_LEAST_TESTED} are needed"
+        )
     sums = sum_rows(pair, split, report)
+    if not np.trace(sums.codes[-1].yy) > 0:
+        raise InputError(f"the rows of {pair.names[1]} that test are all identical: no error can be measured on them")
     norm = common_norm(pair.y, normalise)
     search: dict[str, Any] = {
         "at": at,

@@ -341,7 +341,8 @@ class _Rows:
         chosen = rng.permutation(n)[:most]
         held = round(_CHECKED * most)
         self.fit, self.held = (self._read(data.values, np.sort(part)) for part in (chosen[held:], chosen[:held]))
-        self.variance = float(((self.fit - self.fit.mean(axis=0)) ** 2).mean(axis=0).sum())
+        with np.errstate(over="ignore"):  # the whitening refuses such rows
+            self.variance = float(((self.fit - self.fit.mean(axis=0)) ** 2).mean(axis=0).sum())
         self._source = ArraySource(self.fit)
         self.whitening = whiten(self._source)
         self.rank = self.whitening.rank_
