@@ -140,9 +140,8 @@ def test_a_killed_process_goes_on_in_the_next(tmp_path, monkeypatch):
     command = [sys.executable, "-c", run, *arguments]
     process = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "SLOW": "1"}, stderr=subprocess.DEVNULL)
     journal = tmp_path / ".out.parquet.extracting" / "journal.json"
-    for _ in range(3000):
-        if journal.exists() and json.loads(journal.read_text())["done"]["rows"] >= 6:
-            break
+    while not journal.exists() or json.loads(journal.read_text())["done"]["rows"] < 6:
+        assert process.poll() is None
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
