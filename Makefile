@@ -9,7 +9,7 @@ WORKERS ?= 2
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 PYTEST := -m pytest --numprocesses $(WORKERS) --dist loadfile
 
-.PHONY: install demo test test-kernels test-lowest test-python fuzz faults lint docs figures wheel bench bench-quick chromium clean
+.PHONY: install demo test test-kernels test-lowest test-python fuzz faults audit lint docs figures wheel bench bench-quick chromium clean
 .DEFAULT_GOAL := help
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make test-python PYTHON=/path/to/python3.13  the same tests under another Python"
 	@echo "make fuzz      damaged and random files for every reader, ten minutes each way"
 	@echo "make faults    commands killed at random moments and run again"
+	@echo "make audit     the pinned versions looked up among known vulnerabilities, over the network"
 	@echo "make docs      the documentation, in docs/_build/html, with its links checked"
 	@echo "make figures   pictures and outputs in README and docs, made again"
 	@echo "make wheel     the package to install elsewhere, in dist"
@@ -57,7 +58,14 @@ fuzz: .venv/dev.stamp
 	else echo "atheris could not be installed: only the corpus was run"; fi
 
 faults: .venv/dev.stamp
-	$(BIN)/python tests/faults.py
+	$(BIN)/python tests/faults.py --record
+	$(BIN)/python tests/reliability.py
+
+# pip-audit asks a service on the network; the script says so if that does not answer, and exits 3.
+audit: .venv/dev.stamp
+	$(PYTHON) -m venv .venv-audit
+	.venv-audit/bin/python $(INSTALL) pip-audit
+	PYTHONPATH=src .venv-audit/bin/python tests/supply.py audit
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .

@@ -124,17 +124,8 @@ def replacing(path: Path, *, folder: bool = False, apart: bool = False) -> Itera
     A process that is killed cannot remove it: the next one that writes the same target does. The lock on it tells
     whether somebody is still writing.
     """
-    prefix, suffix = _affixes(path)
-    for left in _left_behind(path):
-        _remove(left)
-    if folder or apart:
-        temporary = Path(tempfile.mkdtemp(suffix, prefix, path.parent))
-    else:
-        handle, name = tempfile.mkstemp(suffix, prefix, path.parent)
-        os.close(handle)
-        temporary = Path(name)
-    _WRITING.add(temporary)
-    lock = _locked(temporary)
+    _remove_left_behind(path)
+    temporary, lock = _temporary(path, folder=folder or apart)
     made = temporary / path.name if apart else temporary
     try:
         yield made
@@ -198,24 +189,42 @@ def _affixes(target: Path) -> tuple[str, str]:
     return f".{target.name[:_LONGEST_NAME]}-isorep-", "".join(target.suffixes[-2:])[-_LONGEST_NAME:]
 
 
-def _left_behind(target: Path) -> list[Path]:
-    """Temporary files of a target that no process is writing."""
-    named = [each for each in target.parent.iterdir() if is_temporary(each, target)]
-    return [each for each in named if not each.is_symlink() and _is_left(each)]
+def _temporary(target: Path, *, folder: bool) -> tuple[Path, int | None]:
+    """A new temporary file or folder, and the lock on it where there are locks."""
+    prefix, suffix = _affixes(target)
+    for _ in range(3):  # another process may take it for left behind, if this one is stopped before it locks it
+        if folder:
+            temporary = Path(tempfile.mkdtemp(suffix, prefix, target.parent))
+        else:
+            handle, name = tempfile.mkstemp(suffix, prefix, target.parent)
+            os.close(handle)
+            temporary = Path(name)
+        _WRITING.add(temporary)
+        lock = _locked(temporary)
+        if temporary.exists():
+            break
+        _WRITING.discard(temporary)
+        if lock is not None:
+            os.close(lock)
+    return temporary, lock
 
 
-def _is_left(path: Path) -> bool:
+def _remove_left_behind(target: Path) -> None:
+    """Remove temporary files of a target that no process is writing."""
+    for each in target.parent.iterdir():
+        if not is_temporary(each, target) or each.is_symlink() or each in _WRITING or _is_fresh(each):
+            continue
+        lock = _locked(each)
+        if lock is not None:
+            _remove(each)
+            os.close(lock)
+
+
+def _is_fresh(path: Path) -> bool:
     try:
-        fresh = time.time() - path.stat().st_mtime < _FRESH
+        return time.time() - path.stat().st_mtime < _FRESH
     except FileNotFoundError:  # another process has just finished it
-        return False
-    if path in _WRITING or fresh:
-        return False
-    lock = _locked(path)
-    if lock is None:
-        return False
-    os.close(lock)
-    return True
+        return True
 
 
 @contextmanager
