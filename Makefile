@@ -102,6 +102,8 @@ bench: .venv/bench.stamp
 	$(BIN)/python benchmarks/many.py
 	$(BIN)/python benchmarks/similarity.py
 	$(BIN)/python benchmarks/clusters.py
+	$(BIN)/python benchmarks/stream.py
+	$(BIN)/python benchmarks/together.py
 	$(BIN)/python benchmarks/dictionaries.py
 	$(BIN)/python benchmarks/translate.py
 	$(BIN)/python benchmarks/deconfound.py
@@ -119,6 +121,7 @@ bench-quick: .venv/bench.stamp
 	$(BIN)/python benchmarks/many.py --scale 0.03
 	$(BIN)/python benchmarks/similarity.py --scale 0.04
 	$(BIN)/python benchmarks/clusters.py --scale 0.05
+	$(BIN)/python benchmarks/stream.py --millions 0.3
 	$(BIN)/python benchmarks/translate.py --scale 0.01
 	$(BIN)/python benchmarks/deconfound.py --scale 0.02
 	$(BIN)/python benchmarks/training.py --steps 0.005

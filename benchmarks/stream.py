@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measuring import Stage, Table, apart_watched, keep, machine
+from measuring import Stage, Table, apart_watched, keep, machine, promise
 
 RESULTS = Path(__file__).parent / "results" / "stream.json"
 WIDTH, BLOCK, NOISE = 64, 2**16, 0.1
@@ -27,6 +27,7 @@ WIDTH, BLOCK, NOISE = 64, 2**16, 0.1
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--millions", type=float, nargs="*", default=[1, 10], help="rows, in millions")
+    parser.add_argument("--record", action="store_true", help="put the last call into the page of promises")
     parser.add_argument("--only", nargs="*", choices=CALLS, default=list(CALLS), help="calls; default: all")
     chosen = parser.parse_args()
     results: dict[str, Any] = machine()
@@ -41,6 +42,8 @@ def main() -> None:
             spent = f"{found['cpu_s']:.1f} s", f"{found['cpu_s'] / millions:.2f} s"
             table.add(f"{n:,}", name, *spent, f"{found['resident_gb']:.2f} GB", f"{found['error']:.1e}")
             keep(RESULTS, results)
+    if chosen.record:
+        promise("stream", {"rows": n, "columns": WIDTH, "call": name} | found)
 
 
 def run(stage: Stage, name: str, n: int) -> dict[str, Any]:

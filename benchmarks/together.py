@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measuring import Table, keep, machine
+from measuring import Table, keep, machine, promise
 
 RESULTS = Path(__file__).parent / "results" / "together.json"
 SIZES, PROCESSES = ((2_000, 64), (10_000, 384)), 4
@@ -26,6 +26,7 @@ SIZES, PROCESSES = ((2_000, 64), (10_000, 384)), 4
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=1, help="of each measurement; the fastest counts")
+    parser.add_argument("--record", action="store_true", help="put the ratios into the page of promises")
     chosen = parser.parse_args()
     results: dict[str, Any] = machine() | {"load": os.getloadavg()[0]}
     table = Table({"rows x columns": 16, "one by one": 12, "at once": 12, "at once / one by one": 0})
@@ -38,6 +39,9 @@ def main() -> None:
         results[f"{rows} x {columns}"] = {"apart_s": apart, "together_s": together, "ratio": together / apart}
         table.add(f"{rows:,} x {columns}", f"{apart:.2f} s", f"{together:.2f} s", f"{together / apart:.2f}")
     keep(RESULTS, results)
+    if chosen.record:
+        sizes = [f"{rows} x {columns}" for rows, columns in SIZES]
+        promise("together", {"processes": PROCESSES, "ratios": {size: results[size]["ratio"] for size in sizes}})
 
 
 def write(folder: Path, rows: int, columns: int) -> None:
