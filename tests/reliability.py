@@ -25,26 +25,23 @@ def killed(found: dict[str, Any]) -> str:
     """Kills of all commands together, and what went wrong."""
     runs = [each for each in found.values() if isinstance(each, dict)]
     kills, failures = (sum(each[name] for each in runs) for name in ("kills", "failures"))
-    return f"{kills} kills of {len(runs)} commands, {failures} failures"
+    return f"{kills} kills, {failures} failures"
 
 
 def looked_up(found: dict[str, Any]) -> str:
     """Pins that were looked up among known vulnerabilities."""
-    if not found["looked_up"]:
-        return f"{found['pins']} pins with hashes; not audited: the service was out of reach"
-    return f"{found['looked_up']} of {found['pins']} pins audited, {found['vulnerabilities']} known vulnerabilities"
+    count = f"{found['looked_up']} of {found['pins']} pins audited"
+    return f"{count}, {found['vulnerabilities']} vulnerable" if found["looked_up"] else count
 
 
 def streamed(found: dict[str, Any]) -> str:
-    """Processor time and memory of the last streamed call."""
-    size = f"{found['rows']:,} x {found['columns']} rows, {found['call']}"
-    return f"{size}: {found['cpu_s']:.0f} s of one processor, {found['resident_gb']:.2f} GB"
+    """Memory of the last streamed call."""
+    return f"{found['rows']:,} rows: {found['resident_gb']:.2f} GB"
 
 
 def together(found: dict[str, Any]) -> str:
     """The time of commands at once, as a share of that one by one."""
-    ratios = ", ".join(f"{ratio:.2f} at {size}" for size, ratio in found["ratios"].items())
-    return f"{found['processes']} `compare` at once on two cores, time over that one by one: {ratios}"
+    return f"at most {max(found['ratios'].values()):.2f} of the time"
 
 
 @dataclass(frozen=True)
@@ -83,7 +80,7 @@ PROMISES = (
     ),
     Promise("Files are whole or not there, also with two writers at once", ("tests/test_files.py",)),
     Promise(
-        "A killed command gives the same bytes when it runs again, and resumes",
+        "A killed command resumes, and gives the same bytes",
         ("tests/test_kills.py",),
         "kills",
         killed,
@@ -92,9 +89,9 @@ PROMISES = (
     Promise("One run at a time in a folder of an experiment", ("tests/reproduction/test_frame.py",)),
     Promise("Dask workers may die; a lost cluster ends in one sentence", ("tests/cli/test_dask_option.py",)),
     Promise("Rows are streamed in bounded memory", ("tests/test_chunked.py",), "stream", streamed),
-    Promise("Commands side by side do not slow each other down", (), "together", together),
+    Promise("Four commands at once are no slower than one by one", (), "together", together),
     Promise(
-        "Pins have hashes, packages licences; nothing connects unless asked",
+        "Pins have hashes and licences; nothing connects unasked",
         ("tests/test_supply.py",),
         "audit",
         looked_up,
@@ -103,8 +100,8 @@ PROMISES = (
 HEAD = """\
 # Reliability: promises and the tests that keep them
 
-What isorep promises about files, faults, load and its supply chain. Each promise names its tests, the
-number of cases in them, and the latest figure of a longer run. `python tests/reliability.py` makes this
+What isorep promises about files, faults, load and its supply chain. Each promise names its tests (in
+`tests/`), the number of cases in them, and the latest figure of a longer run. `python tests/reliability.py` makes this
 page from `tests/reliability.json`. The [calibration](promises.md) of intervals, p-values and verdicts
 has a page of its own.
 
@@ -122,6 +119,10 @@ finished examples again, `reproduce` must not compute finished units again.
 | command | kills | failures |
 |---|---|---|
 """
+LOAD = """
+## Load
+
+"""
 TAIL = """
 ## Longer runs
 
@@ -129,14 +130,30 @@ TAIL = """
 * `make fuzz` truncates every kind of file at each 1% of its length, flips bits and rewrites shapes,
   each file with at most 30 s and 1 GB. Where atheris can be installed, it then follows the coverage
   of the readers.
-* `make audit` looks up all pins among known vulnerabilities with pip-audit, over the network.
-* `python benchmarks/stream.py --millions 100` streams rows that are made on the way, and
-  `python benchmarks/together.py` runs four commands at once.
+* `make audit` looks up all pins among known vulnerabilities with pip-audit. It needs the network: if
+  the service cannot be reached, it says so, and no pin counts as audited.
+* `python benchmarks/stream.py --millions 100 --record` and `python benchmarks/together.py --record`
+  measure the load.
 
-A dash means that the figure has not been recorded for this version. Read-only folders are tested by
-what the system says about rights, not as another user. Locks do not exist on Windows and on some
-network file systems: there, do not run two commands in one folder.
+A dash means that a promise has no figure, or that none has been recorded yet. Read-only folders are
+tested by what the system says about rights, not as another user. Windows and some network file systems
+have no locks: do not run two commands in one folder there.
 """
+
+
+def load(figures: dict[str, Any]) -> str:
+    """What was measured of streams and of commands at once, as a list."""
+    lines = []
+    if "stream" in figures:
+        found = figures["stream"]
+        lines += [
+            f"* {found['rows']:,} rows of {found['columns']} columns, made on the way, two sides, {found['call']}:",
+            f"  {found['cpu_s']:.0f} s of processor time, {found['resident_gb']:.2f} GB above the start.",
+        ]
+    for size, ratio in figures.get("together", {}).get("ratios", {}).items():
+        count = figures["together"]["processes"]
+        lines.append(f"* {count} `compare --fast` of {size} at once on two cores: {ratio:.2f} of the time one by one.")
+    return "\n".join(lines) + "\n"
 
 
 def cases() -> dict[str, int]:
@@ -154,7 +171,7 @@ def page(counted: dict[str, int], figures: dict[str, Any]) -> str:
         there = [file for file in promise.tests if file in counted]
         if promise.tests and not there:
             continue
-        named = ", ".join(f"`{file}`" for file in there) or NOT_MEASURED
+        named = ", ".join(f"`{file.removeprefix('tests/')}`" for file in there) or NOT_MEASURED
         count = sum(counted[file] for file in there) or NOT_MEASURED
         lines.append(f"| {promise.sentence} | {named} | {count} | {promise.figure(figures)} |")
     kills = [
@@ -162,7 +179,7 @@ def page(counted: dict[str, int], figures: dict[str, Any]) -> str:
         for name, each in sorted(figures.get("kills", {}).items())
         if isinstance(each, dict)
     ]
-    return HEAD + "\n".join(lines) + "\n" + KILLS + "\n".join(kills) + "\n" + TAIL
+    return HEAD + "\n".join(lines) + "\n" + KILLS + "\n".join(kills) + "\n" + LOAD + load(figures) + TAIL
 
 
 if __name__ == "__main__":
