@@ -74,7 +74,7 @@ PROMISES = (
     Promise("Lying headers and bombs are refused, below 1 GB of memory", ("tests/storage/test_hostile.py",)),
     Promise(
         "The same input gives the same numbers, release after release",
-        ("tests/cli/test_golden.py",),
+        ("tests/test_golden.py",),
         "golden",
         "{commands} commands, {files} files",
     ),
