@@ -10,7 +10,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 export PYTHONDONTWRITEBYTECODE :=  # tests and benchmarks start Python often: what was compiled once is kept
 PYTEST := -m pytest --numprocesses $(WORKERS) --dist worksteal
 
-.PHONY: install demo test test-kernels test-lowest test-python fuzz faults lint docs figures wheel bench bench-quick chromium clean
+.PHONY: install demo test test-kernels test-lowest test-python fuzz faults audit lint docs figures wheel bench bench-quick chromium clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo "make test-python PYTHON=/path/to/python3.13  the same tests under another Python"
 	@echo "make fuzz      damaged and random files for every reader, ten minutes each way"
 	@echo "make faults    commands killed at random moments and run again"
+	@echo "make audit     the pinned versions looked up among known vulnerabilities, over the network"
 	@echo "make docs      the documentation, in docs/_build/html, with its links checked"
 	@echo "make figures   pictures and outputs in README and docs, made again"
 	@echo "make wheel     the package to install elsewhere, in dist"
@@ -58,7 +59,14 @@ fuzz: .venv/dev.stamp
 	else echo "atheris could not be installed: only the corpus was run"; fi
 
 faults: .venv/dev.stamp
-	$(BIN)/python tests/faults.py
+	$(BIN)/python tests/faults.py --record
+	$(BIN)/python tests/reliability.py
+
+# pip-audit asks a service on the network; the script says so if that does not answer, and exits 3.
+audit: .venv/dev.stamp
+	$(PYTHON) -m venv .venv-audit
+	.venv-audit/bin/python $(INSTALL) pip-audit
+	PYTHONPATH=src .venv-audit/bin/python tests/supply.py audit
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .
@@ -95,6 +103,8 @@ bench: .venv/bench.stamp
 	$(BIN)/python benchmarks/many.py
 	$(BIN)/python benchmarks/similarity.py
 	$(BIN)/python benchmarks/clusters.py
+	$(BIN)/python benchmarks/stream.py
+	$(BIN)/python benchmarks/together.py
 	$(BIN)/python benchmarks/dictionaries.py
 	$(BIN)/python benchmarks/translate.py
 	$(BIN)/python benchmarks/deconfound.py
@@ -112,6 +122,7 @@ bench-quick: .venv/bench.stamp
 	$(BIN)/python benchmarks/many.py --scale 0.03 --runs 4
 	$(BIN)/python benchmarks/similarity.py --scale 0.04 --indices cca cka
 	$(BIN)/python benchmarks/clusters.py --scale 0.05 --workers 1 2
+	$(BIN)/python benchmarks/stream.py --millions 0.3
 	$(BIN)/python benchmarks/translate.py apply fit --scale 0.01 --rounds 1
 	$(BIN)/python benchmarks/deconfound.py --scale 0.01
 	$(BIN)/python benchmarks/training.py --steps 0.005 --cases 1

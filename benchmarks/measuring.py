@@ -191,3 +191,15 @@ def keep(path: Path, results: dict[str, Any]) -> None:
     path.parent.mkdir(exist_ok=True)
     before = json.loads(path.read_text()) if path.exists() else {}
     path.write_text(json.dumps(before | results, indent=2))
+
+
+PROMISES = Path(__file__).parents[1] / "tests" / "reliability.json"
+
+
+def promise(section: str, found: dict[str, Any]) -> None:
+    """Put figures into the file that the page of promises is made of."""
+    from isorep import __version__
+
+    figures = json.loads(PROMISES.read_text())
+    figures[section] = found | {"version": __version__}
+    PROMISES.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n")

@@ -2,6 +2,7 @@
 
 ``python tests/supply.py hashes`` writes ``requirements-hashed.txt`` from ``constraints.txt``, by pip's own resolution
 of every pin. ``python tests/supply.py licences`` writes ``docs/project/licences.md`` from the installed packages.
+``python tests/supply.py audit`` looks every pin up among known vulnerabilities, by pip-audit; ``make audit`` does.
 """
 
 from __future__ import annotations
@@ -114,8 +115,33 @@ def licence_table() -> str:
     )
 
 
+def audited(told: str) -> tuple[int, list[str]]:
+    """How many pins pip-audit found in its service, and the known vulnerabilities; those not found are not audited."""
+    packages = [each for each in json.loads(told)["dependencies"] if "skip_reason" not in each]
+    known = [f"{each['name']} {each['version']}: {one['id']}" for each in packages for one in each["vulns"]]
+    return len(packages), known
+
+
+def audit() -> None:
+    """Look up the pins, record the counts; exit 1 if one is known to be vulnerable, 3 if the service did not answer."""
+    from faults import record
+
+    command = [sys.executable, "-m", "pip_audit", "--disable-pip", "--require-hashes", "--progress-spinner", "off"]
+    done = subprocess.run([*command, "--format", "json", "-r", str(HASHED)], capture_output=True, text=True)
+    count = len(pins(HASHED.read_text()))
+    looked_up, known = audited(done.stdout) if done.stdout.strip() else (0, [])
+    if looked_up < count:
+        why = "" if looked_up else ": its service of known vulnerabilities cannot be reached from here"
+        print(f"pip-audit looked up {looked_up} of {count} pins{why}", file=sys.stderr)
+    else:
+        print(f"pip-audit looked up all {count} pins: {len(known)} known vulnerabilities")
+    print(*known, sep="\n")
+    record("audit", {"pins": count, "looked_up": looked_up, "vulnerabilities": len(known)})
+    sys.exit(1 if known else 3 if looked_up < count else 0)
+
+
 def main() -> None:
-    """Write the hashes or the licences."""
+    """Write the hashes or the licences, or audit the pins."""
     if sys.argv[1:] == ["hashes"]:
         lines = [
             " \\\n    ".join([f"{name}=={version}", *(f"--hash={each}" for each in held)])
@@ -124,8 +150,10 @@ def main() -> None:
         HASHED.write_text(_HEAD + "\n".join(lines) + "\n")
     elif sys.argv[1:] == ["licences"]:
         LICENCES.write_text(licence_table())
+    elif sys.argv[1:] == ["audit"]:
+        audit()
     else:
-        sys.exit("name what to write: hashes or licences")
+        sys.exit("name what to do: hashes, licences or audit")
 
 
 if __name__ == "__main__":

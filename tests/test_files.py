@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from isorep import files
-from isorep.files import replacing, visible, write_text
+from isorep.errors import InputError
+from isorep.files import alone_in, replacing, visible, write_text
 
 WRITER = """
 import sys, time
@@ -50,6 +51,59 @@ def test_two_writers_of_one_target_in_one_process_leave_each_other_alone(tmp_pat
         first.write_text("first")
     assert target.read_text() == "first"
     assert len(list(tmp_path.iterdir())) == 1
+
+
+OVER_AND_OVER = """
+import sys
+from pathlib import Path
+from isorep import files
+if sys.argv[3] == "aside":
+    files._exchanged = lambda one, other: False
+for _ in range(100):
+    with files.replacing(Path(sys.argv[1]), folder=True) as temporary:
+        for name in "abc":
+            (temporary / name).write_text(sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("way", ["exchange", "aside"])
+def test_two_processes_that_write_one_folder_over_and_over_leave_a_whole_one(tmp_path, way):
+    target = tmp_path / "out.zarr"
+    command = [sys.executable, "-c", OVER_AND_OVER, str(target)]
+    writers = [subprocess.Popen([*command, who, way], stderr=subprocess.PIPE, text=True) for who in ("one", "two")]
+    said = [writer.communicate()[1] for writer in writers]
+    assert [writer.returncode for writer in writers] == [0, 0], said
+    assert sorted(path.name for path in target.iterdir()) == ["a", "b", "c"]
+    assert len({path.read_text() for path in target.iterdir()}) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["out.zarr"]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems cannot exchange two folders")
+def test_a_folder_that_is_replaced_is_never_missing(tmp_path, monkeypatch):
+    target, real, there = tmp_path / "out.zarr", os.rename, []
+    target.mkdir()
+    (target / "old").touch()
+    monkeypatch.setattr(os, "replace", lambda *paths: (there.append(target.is_dir()), real(*paths)))
+    with replacing(target, folder=True) as temporary:
+        (temporary / "new").touch()
+    assert all(there)
+    assert [path.name for path in target.iterdir()] == ["new"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out.zarr"]
+
+
+HOLDER = "import sys, time; from pathlib import Path; from isorep.files import alone_in\n"
+HOLDER += "with alone_in(Path(sys.argv[1])):\n    print('in', flush=True); time.sleep(600)"
+
+
+def test_a_folder_belongs_to_one_run_until_its_process_ends(tmp_path):
+    folder = tmp_path / "run"
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(folder)], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "in\n"
+        with pytest.raises(InputError, match="another run is at work"), alone_in(folder):
+            pass
+        holder.send_signal(signal.SIGKILL)
+    with alone_in(folder):
+        assert list(folder.iterdir()) == []
 
 
 def test_files_of_other_names_are_never_removed(tmp_path, monkeypatch):
@@ -94,3 +148,16 @@ def test_young_temporary_files_are_left(tmp_path):
     os.utime(young, (old, old))
     write_text(tmp_path / "out.txt", "new")
     assert not young.exists()
+
+
+def test_a_library_with_temporary_files_of_its_own_leaves_them_in_a_folder_that_is_removed(tmp_path):
+    target = tmp_path / "m.safetensors"
+    target.write_text("before")
+    with pytest.raises(FileNotFoundError), replacing(target, apart=True) as made:
+        made.with_name(".tmp1").touch()
+    assert [path.name for path in tmp_path.iterdir()] == ["m.safetensors"]
+    with replacing(target, apart=True) as made:
+        made.with_name(".tmp2").touch()
+        made.write_text("after")
+    assert [path.name for path in tmp_path.iterdir()] == ["m.safetensors"]
+    assert target.read_text() == "after"

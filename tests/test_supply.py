@@ -1,5 +1,6 @@
 """The supply chain: hashes for every pin, licences for every package, and no connection that nobody asked for."""
 
+import json
 import re
 import subprocess
 import sys
@@ -77,3 +78,14 @@ def test_the_guard_notices_a_connection():
     code = OFFLINE.format(action="import socket; socket.create_connection(('localhost', 9))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "a connection was opened" in done.stderr
+
+
+def test_pins_that_the_audit_did_not_find_are_not_counted_as_audited():
+    told = {
+        "dependencies": [
+            {"name": "unknown", "skip_reason": "not found"},
+            {"name": "sound", "version": "1.0", "vulns": []},
+            {"name": "old", "version": "0.1", "vulns": [{"id": "CVE-1"}]},
+        ]
+    }
+    assert supply.audited(json.dumps(told)) == (2, ["old 0.1: CVE-1"])

@@ -55,12 +55,12 @@ class Checkpoint:
         """Facts and arrays, if there is a file; that of another computation is refused."""
         from safetensors import SafetensorError, safe_open
 
-        if not self.path.exists():
-            return None
         try:
             with safe_open(self.path, self._library) as file:
                 facts = json.loads((file.metadata() or {}).get("isorep", "{}"))
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except FileNotFoundError:
+            return None
         except (SafetensorError, ValueError, RecursionError) as error:
             raise InputError(f"{self.path} is not a checkpoint: {error}") from None
         if not isinstance(facts, dict) or facts.get("format") != self._format:
@@ -99,7 +99,7 @@ class Checkpoint:
         described = {"format": self._format, "belongs": self._belongs, "state": facts}
         text = json.dumps({**described, "digest": digest(json.loads(json.dumps(facts)), arrays)})
         try:
-            with replacing(self.path) as temporary:
+            with replacing(self.path, apart=True) as temporary:
                 import_module(f"safetensors.{self._library}").save_file(arrays, temporary, metadata={"isorep": text})
         except SafetensorError as error:  # how safetensors reports a full disk
             raise InputError(f"{self.path} cannot be written: {error}") from error

@@ -325,16 +325,41 @@ def computed(tasks: Sequence[Any], *, warn: bool = False, keep: bool = False) ->
     Dask's warning of a large graph is shown only for passes that hold nothing but rows: others hold maps.
     """
     dask = _dask()
+    with _told_in_a_sentence(), one_blas_thread, _settings(warn):
+        return list(dask.persist(*tasks) if keep else dask.compute(*tasks))
+
+
+@contextmanager
+def _told_in_a_sentence() -> Iterator[None]:
+    """What a cluster cannot recover from, as an error that says what to do."""
     try:
-        with one_blas_thread, _settings(warn):
-            return list(dask.persist(*tasks) if keep else dask.compute(*tasks))
+        yield
     except Exception as error:
-        if type(error).__name__ != "KilledWorker":
+        if type(error).__name__ == "KilledWorker":
+            raise InputError(
+                "several workers died of the same task, which Dask then gives up: give them more memory, or cut the "
+                "rows into smaller chunks"
+            ) from error
+        if type(error).__name__ not in _LOST or _scheduler_answers():
             raise
         raise InputError(
-            "several workers died of the same task, which Dask then gives up: give them more memory, or cut the rows "
-            "into smaller chunks"
+            "the connection to the Dask scheduler was lost: run the command again when the cluster is there"
         ) from error
+
+
+_LOST = {"FutureCancelledError", "CancelledError", "CommClosedError", "ClosedClientError", "TimeoutError", "OSError"}
+"""What a client raises when its scheduler is gone, depending on what it was doing."""
+
+
+def _scheduler_answers() -> bool:
+    """Whether the current cluster is there: its client is then not about to connect again."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return True
+    try:
+        return bool(distributed.default_client().status == "running")
+    except ValueError:  # there is no cluster
+        return True
 
 
 def cluster_memory() -> int:
@@ -345,7 +370,8 @@ def cluster_memory() -> int:
         client: Any = default_client()  # type: ignore[no-untyped-call]
     except (ImportError, ValueError):
         return 0
-    workers = client.scheduler_info(n_workers=-1)["workers"]
+    with _told_in_a_sentence():
+        workers = client.scheduler_info(n_workers=-1)["workers"]
     return int(sum(each.get("memory_limit") or 0 for each in workers.values()))
 
 

@@ -1,4 +1,7 @@
-"""Files that are written completely or not at all, and text without the secrets of a URL and without control codes."""
+"""Files that are written completely or not at all, and text without the secrets of a URL and without control codes.
+
+Locks: one run at a time in a folder of its own.
+"""
 
 from __future__ import annotations
 
@@ -112,32 +115,29 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 @contextmanager
-def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
+def replacing(path: Path, *, folder: bool = False, apart: bool = False) -> Iterator[Path]:
     """A temporary file or folder next to the target that replaces it at the end, and is removed on any error.
+
+    ``apart`` is for libraries that make temporary files of their own, as safetensors does: they write the file in a
+    temporary folder, so that nothing is left next to the target if they are killed.
 
     A process that is killed cannot remove it: the next one that writes the same target does. The lock on it tells
     whether somebody is still writing.
     """
-    prefix, suffix = f".{path.name[:_LONGEST_NAME]}-isorep-", "".join(path.suffixes[-2:])[-_LONGEST_NAME:]
-    for left in _left_behind(path.parent, prefix, suffix):
-        _remove(left)
-    if folder:
-        temporary = Path(tempfile.mkdtemp(suffix, prefix, path.parent))
-    else:
-        handle, name = tempfile.mkstemp(suffix, prefix, path.parent)
-        os.close(handle)
-        temporary = Path(name)
-    _WRITING.add(temporary)
-    lock = _locked(temporary)
+    _remove_left_behind(path)
+    temporary, lock = _temporary(path, folder=folder or apart)
+    made = temporary / path.name if apart else temporary
     try:
-        yield temporary
+        yield made
         umask = os.umask(0)
         os.umask(umask)
-        temporary.chmod((0o777 if folder else 0o666) & ~umask)
-        if folder and path.exists():
-            _swap(temporary, path)
+        made.chmod((0o777 if folder else 0o666) & ~umask)
+        if folder:
+            _put_folder(made, path)
         else:
-            temporary.replace(path)
+            made.replace(path)
+        if apart:
+            _remove(temporary)
     except OSError as error:
         _remove(temporary)
         if error.errno in _NO_ROOM:  # such an error names no file, or the temporary one
@@ -178,32 +178,142 @@ def _locked(path: Path) -> int | None:
     return handle
 
 
-def _left_behind(folder: Path, prefix: str, suffix: str) -> list[Path]:
-    """Temporary files of a target that no process is writing."""
-    named = [each for each in folder.iterdir() if each.name.startswith(prefix) and each.name.endswith(suffix)]
-    return [each for each in named if not each.is_symlink() and _is_left(each)]
+def is_temporary(path: Path, target: Path) -> bool:
+    """Whether a name is that of a temporary file or folder of a target."""
+    prefix, suffix = _affixes(target)
+    return path.name.startswith(prefix) and path.name.endswith(suffix)
 
 
-def _is_left(path: Path) -> bool:
-    if path in _WRITING or time.time() - path.stat().st_mtime < _FRESH:
-        return False
-    lock = _locked(path)
-    if lock is None:
-        return False
-    os.close(lock)
-    return True
+def _affixes(target: Path) -> tuple[str, str]:
+    """How temporary names of a target begin and end."""
+    return f".{target.name[:_LONGEST_NAME]}-isorep-", "".join(target.suffixes[-2:])[-_LONGEST_NAME:]
 
 
-def _swap(new: Path, old: Path) -> None:
-    """Replace one folder by another: a folder that is not empty cannot be renamed over."""
-    aside = Path(tempfile.mkdtemp(dir=old.parent, prefix=f".{old.name[:_LONGEST_NAME]}-isorep-"))
-    old.replace(aside)
+def _temporary(target: Path, *, folder: bool) -> tuple[Path, int | None]:
+    """A new temporary file or folder, and the lock on it where there are locks."""
+    prefix, suffix = _affixes(target)
+    for _ in range(3):  # another process may take it for left behind, if this one is stopped before it locks it
+        if folder:
+            temporary = Path(tempfile.mkdtemp(suffix, prefix, target.parent))
+        else:
+            handle, name = tempfile.mkstemp(suffix, prefix, target.parent)
+            os.close(handle)
+            temporary = Path(name)
+        _WRITING.add(temporary)
+        lock = _locked(temporary)
+        if temporary.exists():
+            break
+        _WRITING.discard(temporary)
+        if lock is not None:
+            os.close(lock)
+    return temporary, lock
+
+
+def _remove_left_behind(target: Path) -> None:
+    """Remove temporary files of a target that no process is writing."""
+    for each in target.parent.iterdir():
+        if not is_temporary(each, target) or each.is_symlink() or each in _WRITING or _is_fresh(each):
+            continue
+        lock = _locked(each)
+        if lock is not None:
+            _remove(each)
+            os.close(lock)
+
+
+def _is_fresh(path: Path) -> bool:
     try:
-        new.replace(old)
-    except BaseException:
-        aside.replace(old)
-        raise
-    _remove(aside)
+        return time.time() - path.stat().st_mtime < _FRESH
+    except FileNotFoundError:  # another process has just finished it
+        return True
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Make a folder if there is none, and lock it for this run: a second run in it is refused.
+
+    The lock ends with the process. Where the file system has no locks, nothing is locked.
+    """
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        if fcntl is None:
+            yield
+            return
+        try:
+            handle = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:  # the run that was there has just removed it
+            continue
+        try:
+            if _taken(handle):
+                raise InputError(f"another run is at work in {folder}")
+            if folder.exists() and os.path.samestat(os.fstat(handle), folder.stat()):
+                yield
+                return
+        finally:
+            os.close(handle)
+
+
+def _taken(handle: int) -> bool:
+    """Lock an open folder; whether another process has done so."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # type: ignore[union-attr]
+    except BlockingIOError:
+        return True
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+    return False
+
+
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF, errno.EINVAL)
+_TRIES = 1000  # of two processes that write one folder over and over
+
+
+def _put_folder(new: Path, old: Path) -> None:
+    """Rename a folder to a name that may be taken: a folder that is not empty cannot be renamed over.
+
+    Linux exchanges two folders in one step, so that there is always a whole one. Elsewhere the old one is first moved
+    away. Other processes may do the same at the same time.
+    """
+    for _ in range(_TRIES):
+        try:
+            new.replace(old)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        else:
+            return
+        if _exchanged(new, old):
+            _remove(new)  # which is now the old one
+            return
+        aside = Path(tempfile.mkdtemp(dir=old.parent, prefix=f".{old.name[:_LONGEST_NAME]}-isorep-"))
+        try:
+            old.replace(aside)
+        except FileNotFoundError:  # moved away by somebody else
+            aside.rmdir()
+            continue
+        try:
+            new.replace(old)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                aside.replace(old)
+                raise
+            _remove(aside)  # somebody else has put a newer one there
+        else:
+            _remove(aside)
+            return
+    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(old))
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Exchange two names in one step by ``renameat2``; False where the system or the file system has no such call."""
+    import ctypes
+
+    try:
+        call = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return bool(call(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
 
 
 def _remove(path: Path) -> None:

@@ -1,10 +1,15 @@
-"""``--dask``: every command gives its local result from two worker processes, of which one is killed on the way."""
+"""``--dask``: every command gives its local result from two worker processes, of which one is killed on the way.
+
+What a cluster cannot recover from, a task that kills its workers or a scheduler that is gone, ends with one sentence.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -87,6 +92,7 @@ def folder(tmp_path):
 
 COMMANDS = {
     "compare": (("compare", "old.parquet", "new_shards", "--null", 10, "--no-worst-case"), 8, 1e-6),
+    "many": (("compare", "old.parquet", "new_shards", "new.zarr", "--rungs", "rigid,linear", "--null", 5), 8, 1e-6),
     "join": (("compare", "old.parquet", "mixed.parquet", "--join", "--rungs", "linear", "--null", 0), 8, 1e-6),
     "similarity": (("similarity", "old_shards", "new.zarr", "--permutations", 30), 3, 1e-6),
     "translate_fit": (("translate", "fit", "old.parquet", "new.parquet", "-o", "MAP", "--corpus", 500), 5, 1e-6),
@@ -132,6 +138,63 @@ def test_translated_rows_are_the_local_ones_though_a_worker_dies(isorep_command,
     assert not doom.exists(), "no worker was killed"
     here, there = (isorep.read(folder / f"{place}_{output}").values[:] for place in ("here", "there"))
     np.testing.assert_allclose(there, here, rtol=0, atol=1e-5)  # products in float32
+
+
+TO_A_FILE, TO_A_FOLDER = ("compare", "old_shards", "new.zarr", "--null", 0), ("translate", "apply", "map.safetensors")
+
+
+def given_up(isorep_command, folder, command, scheduler):
+    """What is said by a command whose cluster fails; it exits 2 and leaves nothing."""
+    isorep.translate(OLD, NEW).save(folder / "map.safetensors")
+    before = {path.name for path in folder.iterdir()}
+    named = [folder / each if (folder / str(each)).exists() else each for each in command]
+    outputs = ("--json", folder / "r.json") if command is TO_A_FILE else (folder / "old_shards", folder / "translated")
+    done = isorep_command(*named, *outputs, "--dask", scheduler)
+    assert done.code == 2
+    assert {path.name for path in folder.iterdir()} <= before
+    return done.err
+
+
+@pytest.mark.parametrize("command", [TO_A_FILE, TO_A_FOLDER], ids=lambda command: command[0])
+def test_a_task_that_kills_its_workers_is_given_up_with_advice(
+    isorep_command, cluster, doom, folder, monkeypatch, command
+):
+    monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)  # instead of 3: each death costs a new worker
+    doom.write_text("1")
+    said = given_up(isorep_command, folder, command, cluster.scheduler_address)
+    assert not doom.exists(), "no worker was killed"
+    assert said == (
+        "isorep: several workers died of the same task, which Dask then gives up: give them more memory, or cut the "
+        "rows into smaller chunks\n"
+    )
+
+
+SCHEDULER = """
+import os, signal, time
+import distributed
+
+class Killer(distributed.WorkerPlugin):
+    def transition(self, key, start, finish, **more):
+        if finish == "executing":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+place = {"processes": False, "protocol": "tcp://", "dashboard_address": None}
+with distributed.LocalCluster(n_workers=1, **place) as cluster, distributed.Client(cluster) as client:
+    client.register_plugin(Killer())
+    print(cluster.scheduler_address, flush=True)
+    time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("command", [TO_A_FILE, TO_A_FOLDER], ids=lambda command: command[0])
+def test_a_scheduler_that_is_gone_ends_the_command_with_one_sentence(isorep_command, folder, command):
+    place = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen([sys.executable, "-c", SCHEDULER], **place) as process:
+        said = given_up(isorep_command, folder, command, process.stdout.readline().strip())
+    assert process.returncode == -signal.SIGKILL
+    assert said == (
+        "isorep: the connection to the Dask scheduler was lost: run the command again when the cluster is there\n"
+    )
 
 
 def test_a_cluster_of_this_machine_is_made_for_the_command(isorep_command, folder, monkeypatch):

@@ -120,6 +120,55 @@ def test_a_missing_right_is_not_called_damage(isorep_command, files, monkeypatch
     assert done.err == "isorep: b.npy cannot be read: Permission denied\n"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("compare", "a.npy", "b.npy", "--json", "locked/r.json"),
+        ("similarity", "a.npy", "b.npy", "--html", "locked/r.html"),
+        ("ica", "fit", "a.npy", "-o", "locked/m.safetensors"),
+        ("translate", "fit", "a.npy", "b.npy", "-o", "locked/m.safetensors"),
+        ("translate", "apply", "m.safetensors", "a.npy", "locked/out.zarr"),
+        ("deconfound", "a.npy", "--label", "a.npy", "--batch", "b.npy", "--json", "locked/r.json"),
+        ("reproduce", "words", "--json", "locked/r.json"),
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_a_folder_without_the_right_to_write_is_refused_before_any_work(isorep_command, files, monkeypatch, command):
+    real = os.access
+    (files / "locked").mkdir()
+    if "m.safetensors" in command:
+        values = np.load(files / "a.npy")
+        isorep.translate(values, values, maps=["linear"], n_boot=0).save(files / "m.safetensors")
+    monkeypatch.chdir(files)
+    monkeypatch.setattr(os, "access", lambda path, mode, **more: real(path, mode) and "locked" not in str(path))
+    done = isorep_command(*command)
+    assert done.code == 2
+    assert done.err == "isorep: locked cannot be written to\n"
+
+
+def test_two_fits_with_one_checkpoint_at_once_give_what_one_gives(tmp_path, monkeypatch):
+    from isorep.checkpoint import Checkpoint
+
+    rows = np.random.default_rng(0).laplace(size=(400, 4))
+    alone = isorep.ICA(random_state=0).fit(rows)
+    monkeypatch.setattr(Checkpoint, "due", lambda self: True)
+    state, begun, fitted = tmp_path / "m.checkpoint", [], []
+
+    def second(*told):
+        """In the middle of the first fit, another one resumes from its checkpoint, and removes it at its end."""
+        begun.append(state.exists())
+        if state.exists() and not fitted:
+            fitted.append(None)
+            fitted.append(isorep.ICA(random_state=0).fit(rows, checkpoint=state))
+            assert not state.exists()
+
+    fitted.append(isorep.ICA(random_state=0).fit(rows, checkpoint=state, progress=second))
+    assert len(fitted) == 3, "there was no second fit"
+    for each in fitted[1:]:
+        np.testing.assert_array_equal(each.components_, alone.components_)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_the_system_says_is_not_called_damage(files, monkeypatch):
     from isorep.storage import npy
 

@@ -142,6 +142,33 @@ def test_a_folder_with_anything_else_in_it_is_refused(toy_done, tmp_path):
         reproduce("toy", scale="smoke", out=tmp_path)
 
 
+def test_a_run_that_was_killed_before_its_config_was_there_begins_anew(toy_done, tmp_path):
+    (tmp_path / ".config.json-isorep-abc.json").write_text("{")
+    reproduce("toy", scale="smoke", out=tmp_path)
+    assert toy_done == KEYS
+
+
+def test_state_that_a_killed_run_left_of_a_finished_unit_is_removed(toy_done, tmp_path):
+    reproduce("toy", scale="smoke", out=tmp_path)
+    state = tmp_path / "state" / "unit-1"
+    state.mkdir(parents=True)
+    (state / "training.safetensors").touch()
+    reproduce("toy", scale="smoke", out=tmp_path)
+    assert not (tmp_path / "state").exists()
+    assert toy_done == KEYS
+
+
+def test_two_runs_in_one_folder_do_not_mix(toy_done, tmp_path):
+    def again(place, finished, units):
+        reproduce("toy", scale="smoke", out=place)
+
+    with pytest.raises(isorep.InputError, match="another run is at work in"):
+        reproduce("toy", scale="smoke", out=tmp_path, started=again)
+    assert toy_done == []
+    reproduce("toy", scale="smoke", out=tmp_path)
+    assert toy_done == KEYS
+
+
 def test_a_damaged_unit_is_done_again(toy_done, tmp_path):
     reproduce("toy", scale="smoke", out=tmp_path)
     before = metrics(tmp_path)

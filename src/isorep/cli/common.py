@@ -183,19 +183,36 @@ def cluster(scheduler: str | None) -> Iterator[bool]:
     where, _, count = scheduler.partition(":")
     if where != "local":
         _require_workers(distributed, scheduler)
-        with distributed.Client(scheduler, timeout=_PATIENCE):
+        with _one_sentence(), distributed.Client(scheduler, timeout=_PATIENCE):
             yield True
         return
     if not (count.isdecimal() and int(count) > 0 if ":" in scheduler else True):
         raise InputError(f"--dask takes an address, local, or local:N with a number of workers, not {scheduler!r}")
     workers = int(count) if count else os.cpu_count() or 1
     with (
+        _one_sentence(),
         distributed.LocalCluster(
             n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs="ERROR"
         ) as made,
         distributed.Client(made),
     ):
         yield True
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    """Dask's own words of a lost connection are tracebacks in a log: the error that follows is said once."""
+    import logging
+
+    logs = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.startswith("distributed")]
+    levels = [log.level for log in logs]
+    for log in logs:
+        log.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)
 
 
 def _require_workers(distributed: Any, scheduler: str) -> None:

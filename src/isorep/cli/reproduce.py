@@ -83,7 +83,7 @@ def command(
     except KeyboardInterrupt:
         if folder is None:
             raise
-        kept = len(list((folder / "units").glob("*.json")))
+        kept = len(list((folder / "units").glob("[!.]*.json")))
         units = "1 finished unit" if kept == 1 else f"{kept} finished units"
         raise Interrupted(f"{folder} keeps {units}: the same command resumes there") from None
     write_outputs(result, json, html)

@@ -185,7 +185,7 @@ def extract(
             written, grouped = _finish(journal, files, shapes, settings, tell)
             if is_folder_of_layers(home or "", list(files.values())):
                 write_list(files, passes.places(first))
-    journal.remove()
+            journal.remove()
     notes = [*examples.notes, *unmasking, *_caveats(source, journal.done, written, settings), *trial.notes]
     return Extraction(
         layers=written,

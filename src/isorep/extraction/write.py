@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
@@ -23,7 +23,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from ..errors import InputError
-from ..files import replacing, write_text
+from ..files import alone_in, replacing, write_text
 from ..moments import Moments
 from ..representation import Array
 from ..settings import check_choice
@@ -34,7 +34,7 @@ from ..storage.registry import RowStream
 from ..storage.write import require_plain_ids, require_target, write_rows
 
 _FORMAT = "isorep.extraction/1"
-_JOURNAL, _LOCK, _DOCUMENTS, _OWNERS, _POSITIONS = "journal.json", "lock", "documents.jsonl", "places", "positions"
+_JOURNAL, _DOCUMENTS, _OWNERS, _POSITIONS = "journal.json", "documents.jsonl", "places", "positions"
 
 
 class Journal:
@@ -47,7 +47,8 @@ class Journal:
         self.layers: dict[str, int] = {}  # widths
         self.resumed = False
         self._files: dict[str, IO[bytes]] = {}
-        self._lock: IO[bytes] | None = None
+        self._lock = ExitStack()
+        self._opened_here = False
 
     def open(self, layers: dict[str, int], itemsize: int, *, restart: bool = False) -> None:
         """Create the folder, or resume from it, truncated to committed rows; folders of other runs are refused.
@@ -56,15 +57,14 @@ class Journal:
         """
         if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
             raise InputError(f"{self.folder} is where rows are kept until they are complete: it must be a folder")
-        self.folder.mkdir(exist_ok=True)
-        self._take_lock()
+        self._lock.enter_context(alone_in(self.folder))
+        self._opened_here = True
         path = self.folder / _JOURNAL
         if path.is_file() and not restart:
             self._read(path)
         else:
             for file in self.folder.iterdir():
-                if file.name != _LOCK:
-                    file.unlink()
+                file.unlink()
         if self.resumed and self.layers != layers:
             raise InputError(f"{self.folder} belongs to an extraction of other layers or widths: say --restart")
         self.layers = layers
@@ -111,19 +111,21 @@ class Journal:
 
     def close(self) -> None:
         """Close all files; the folder is kept for the next run to resume, unless nothing was committed."""
+        self._close(keep=(self.folder / _JOURNAL).exists())
+
+    def remove(self) -> None:
+        """Close all files, and remove the folder after the work is done."""
+        self._close(keep=False)
+
+    def _close(self, *, keep: bool) -> None:
         for file in self._files.values():
             file.close()
         self._files = {}
-        if self._lock is not None:
-            if not (self.folder / _JOURNAL).exists():
-                shutil.rmtree(self.folder, ignore_errors=True)
-            self._lock.close()
-            self._lock = None
-
-    def remove(self) -> None:
-        """Remove the folder after the work is done."""
-        self.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if self._opened_here and not keep:  # before the lock ends: another run may begin then
+            (self.folder / _JOURNAL).unlink(missing_ok=True)  # first: without rows it would be a damaged one
+            shutil.rmtree(self.folder, ignore_errors=True)
+        self._opened_here = False
+        self._lock.close()
 
     def _read(self, path: Path) -> None:
         try:
@@ -160,19 +162,6 @@ class Journal:
             return self.done["documents"]  # more than the nothing that is there, where there should be something
         with path.open("rb") as file:
             return sum(map(len, islice(file, self.done["documents"])))
-
-    def _take_lock(self) -> None:
-        """Lock out a second run of the same extraction, where the system supports it."""
-        self._lock = (self.folder / _LOCK).open("wb")
-        with suppress(ModuleNotFoundError):
-            import fcntl
-
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                self._lock.close()
-                self._lock = None
-                raise InputError(f"another run is at work in {self.folder}") from None
 
 
 def _short(value: Any) -> str:

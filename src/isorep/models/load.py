@@ -154,7 +154,7 @@ def write_arrays(
 
     path.parent.mkdir(exist_ok=True)
     metadata = {"belongs": belongs, "facts": json.dumps(facts)} if belongs else None
-    with replacing(path) as temporary:
+    with replacing(path, apart=True) as temporary:
         save_file({name: np.ascontiguousarray(each) for name, each in arrays.items()}, temporary, metadata=metadata)
 
 

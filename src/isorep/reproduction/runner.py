@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from .._version import __version__
 from ..datasets.folder import data_folder
 from ..errors import InputError
-from ..files import finite_json, write_text
+from ..files import alone_in, finite_json, is_temporary, write_text
 from ..results import ResultRecord, aligned, counted, plain, significant, told, versions, wrapped
 from ..rows import Progress, no_progress
 from .experiment import SCALES, Experiment, Outcome, Plan, Run, Summary, Table, Unit, experiment_named, overridden
@@ -75,7 +75,20 @@ def reproduce(
     plan = _checked(experiment.plan(preset, folder))
     run = Run(preset, folder, random_state, report)
     config = _config(experiment, scale, run, plan)
-    ledger = Ledger(Path(out if out is not None else f"isorep-{name}-{scale}"), config)
+    with Ledger.opened(Path(out if out is not None else f"isorep-{name}-{scale}"), config) as ledger:
+        return _run(experiment, scale, plan, run, ledger, started)
+
+
+def _run(
+    experiment: Experiment,
+    scale: str,
+    plan: Plan,
+    run: Run,
+    ledger: Ledger,
+    started: Callable[[Path, int, int], None] | None,
+) -> Reproduction:
+    """The units that are not done yet, and the result of all."""
+    report = run.progress
     records = {unit.key: ledger.finished(unit.key) for unit in plan.units}
     resumed = sum(record is not None for record in records.values())
     if started is not None:
@@ -97,10 +110,10 @@ def reproduce(
         title=experiment.title,
         paper=experiment.paper,
         scale=scale,
-        summary=experiment.summarise(preset, outcomes),
+        summary=experiment.summarise(run.preset, outcomes),
         outcomes=outcomes,
         timing=Timing(seconds, this_run=time.perf_counter() - began, resumed=resumed),
-        settings=config,
+        settings=ledger.config,
         versions=versions() | {package: _version(package) for package in experiment.packages},
         skipped=plan.skipped,
         folder=ledger.folder,
@@ -324,23 +337,38 @@ def _write(result: Reproduction) -> None:
 
 
 class Ledger:
-    """A folder that remembers finished units; a run with another config is refused."""
+    """A folder that remembers finished units; a run with another config is refused, and so is a second one at once."""
 
     def __init__(self, folder: Path, config: dict[str, Any]) -> None:
-        self.folder = folder
-        known = _known_config(folder)
-        wanted = json.loads(finite_json(config))
+        self.folder, self.config = folder, config
+
+    @classmethod
+    @contextmanager
+    def opened(cls, folder: Path, config: dict[str, Any]) -> Iterator[Ledger]:
+        """The folder, locked for this run; it is made if it is not there."""
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder} is a file: name a folder with --out")
+        with alone_in(folder):
+            ledger = cls(folder, config)
+            ledger._begin()
+            yield ledger
+
+    def _begin(self) -> None:
+        """Config first: a run that is killed at any moment leaves a folder that can be resumed."""
+        known = _known_config(self.folder)
+        wanted = json.loads(finite_json(self.config))
         if known is not None and known != wanted:
-            raise InputError(f"{folder} holds a run with {_difference(known, wanted)}: name another folder with --out")
-        if known is None and folder.is_dir() and any(folder.iterdir()):
-            raise InputError(f"{folder} is not empty and holds no run: name another folder with --out")
-        (folder / "units").mkdir(parents=True, exist_ok=True)
-        (folder / "figures").mkdir(exist_ok=True)
+            differs = _difference(known, wanted)
+            raise InputError(f"{self.folder} holds a run with {differs}: name another folder with --out")
         if known is None:
-            write_text(folder / CONFIG, finite_json(wanted))
+            if not all(is_temporary(path, self.folder / CONFIG) for path in self.folder.iterdir()):
+                raise InputError(f"{self.folder} is not empty and holds no run: name another folder with --out")
+            write_text(self.folder / CONFIG, finite_json(wanted))
+        for name in ("units", "figures"):
+            (self.folder / name).mkdir(exist_ok=True)
 
     def finished(self, key: str) -> dict[str, Any] | None:
-        """The record of a finished unit."""
+        """The record of a finished unit; its state is removed, which a killed run may have left."""
         path = self._path(key)
         if not path.exists():
             return None
@@ -348,7 +376,10 @@ class Ledger:
             record = json.loads(path.read_text(encoding="utf-8"))
         except ValueError:  # damaged from outside, as units are written completely or not at all: it is done again
             return None
-        return record if isinstance(record, dict) and record.get("key") == key else None
+        if not isinstance(record, dict) or record.get("key") != key:
+            return None
+        self._remove_state(key)
+        return record
 
     def keep(self, key: str, record: dict[str, Any]) -> None:
         """Write a finished unit, completely or not at all."""
@@ -357,11 +388,19 @@ class Ledger:
     @contextmanager
     def scratch(self, key: str) -> Iterator[Path]:
         """A folder for the state of a unit: kept if the unit is interrupted, removed when it is finished."""
-        folder = self.folder / "state" / file_name(key)
+        folder = self._state(key)
         folder.mkdir(parents=True, exist_ok=True)
         yield folder
-        shutil.rmtree(folder)
-        if not any(folder.parent.iterdir()):
+        self._remove_state(key)
+
+    def _state(self, key: str) -> Path:
+        return self.folder / "state" / file_name(key)
+
+    def _remove_state(self, key: str) -> None:
+        folder = self._state(key)
+        if folder.exists():
+            shutil.rmtree(folder)
+        if folder.parent.is_dir() and not any(folder.parent.iterdir()):
             folder.parent.rmdir()
 
     def _path(self, key: str) -> Path:
@@ -375,8 +414,6 @@ def file_name(key: str) -> str:
 
 def _known_config(folder: Path) -> dict[str, Any] | None:
     path = folder / CONFIG
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file: name a folder with --out")
     if not path.exists():
         return None
     try:

@@ -30,7 +30,7 @@ _MOST_BYTES = 2**32  # of arrays, where the amount of memory is unknown
 def save_arrays(path: Path, arrays: dict[str, Array], facts: Facts) -> None:
     """Write arrays and facts, completely or not at all."""
     try:
-        with replacing(path) as temporary:
+        with replacing(path, apart=True) as temporary:
             save_file(arrays, temporary, metadata={"isorep": json.dumps(facts)})
     except (SafetensorError, OSError) as error:
         raise InputError(f"{path} cannot be written: {error}") from error
