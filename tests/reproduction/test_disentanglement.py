@@ -18,7 +18,7 @@ from ..data import rotation
 
 pytest.importorskip("torch")
 
-from isorep.models.disentangling import method_named  # noqa: E402
+from isorep.models.disentangling import method_named
 
 TINY = replace(SCALES["smoke"], images=300, held_out=100, scored=100, size=8, steps=30, jacobians=4, scored_at=(15,))
 
