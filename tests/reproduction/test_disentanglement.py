@@ -18,6 +18,8 @@ from ..data import rotation
 
 pytest.importorskip("torch")
 
+from isorep.models.disentangling import method_named
+
 TINY = replace(SCALES["smoke"], images=300, held_out=100, scored=100, size=8, steps=30, jacobians=4, scored_at=(15,))
 
 
@@ -107,6 +109,22 @@ def test_every_model_can_be_a_unit(model):
     assert ("scaled" in conditions) is (model != "vqvae_decay")
     assert outcome["steps"][-1]["lost"] > 0
     assert 0 <= conditions["raw"]["seen"]["InfoM"] <= 1
+
+
+def test_spatial_networks_start_from_the_mean_image():
+    preset = replace(TINY, scenes=("sprites",), network="spatial", size=16, images=150, held_out=80, scored=80)
+    images = factor_splits.factor_split("sprites", 0, 0, preset.images, preset.held_out, preset.size, None)
+    bench = scoring.Bench(images, preset, 0)
+    for method in ("ae", "beta_vae"):
+        module = bench.builder(method_named(method))(0)
+        mean = images.images.mean(0) / 255
+        np.testing.assert_allclose(module.encoder.mean, mean, atol=1e-6)
+        logits = np.log(np.clip(mean, 0.02, 0.98) / (1 - np.clip(mean, 0.02, 0.98)))
+        np.testing.assert_allclose(module.decoder.bias.detach(), logits, atol=1e-4)
+    plain = replace(bench, preset=replace(preset, network="dense")).builder(method_named("ae"))(0)
+    assert not hasattr(plain.encoder, "mean")
+    with pytest.raises(isorep.InputError, match="learning_rate is 0"):
+        replace(preset, learning_rate=0.0)
 
 
 def test_an_interrupted_training_goes_on(tmp_path, monkeypatch):

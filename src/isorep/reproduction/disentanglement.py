@@ -20,6 +20,7 @@ from ..datasets.factor_splits import RENDERED, FactorSplit, available, factor_sp
 from ..datasets.folder import find_file
 from ..decoder import jacobian
 from ..disentangling import Unmixing, decoder_response, traversal, unmix
+from ..disentangling.reconstruction import mean_and_spread
 from ..disentangling.traversals import encoded, lost
 from ..disentangling.unmixing import decoder_constants
 from ..errors import InputError
@@ -71,9 +72,9 @@ class Preset:
     size : int
         Side of rendered images.
     network : str
-        ``dense``, ``light`` or ``published``.
-    steps, batch : int
-        Steps and batch size of the training.
+        ``dense``, ``spatial``, ``light`` or ``published``.
+    steps, batch, learning_rate
+        Steps, batch size and learning rate of the training; the spatial network learns faster with 0.003.
     falls_after : float or None
         The share of the steps after which the learning rate falls; None as published.
     scored_at : tuple of int
@@ -98,6 +99,7 @@ class Preset:
     network: str = scaled("dense", "dense", "published")
     steps: int = scaled(300, 1200, PUBLISHED_STEPS)
     batch: int = scaled(32, 32, 128)
+    learning_rate: float = 1e-3
     falls_after: float | None = scaled(2 / 3, 2 / 3, None)
     scored_at: tuple[int, ...] = scaled((), (600,), (0, *range(500, 5000, 500), *range(5000, PUBLISHED_STEPS, 5000)))
     jacobians: int = scaled(16, 48, 64)
@@ -111,6 +113,8 @@ class Preset:
             raise InputError("models must include ae: the others are compared with it")
         counts = ("replicates", "steps", "batch", "held_out", "scored", "jacobians")
         check_counts(**{name: (getattr(self, name), 1) for name in counts})
+        if not self.learning_rate > 0:
+            raise InputError(f"learning_rate is {self.learning_rate}: it must be above 0")
         if not self.weight_decays or min((*self.weight_decays, *self.betas)) < 0:
             raise InputError("there must be weight decays, and none of these or of betas below 0")
 
@@ -197,14 +201,13 @@ def _trained(bench: Bench, wanted: Any, run: Run) -> Outcome:
     draw = wanted["replicate"] == 0 and method.name == "ae" and setting.name == middle
     steps = preset.all_scored_at
     trained = train(
-        method.builder(
-            images.shape, bench.latents, network=preset.network, rows=len(images.images), **setting.arguments
-        ),
+        bench.builder(method, **setting.arguments),
         images.images,
         method.model.losses,
         benchmark_recipe(
             preset.steps,
             weight_decay=setting.weight_decay,
+            learning_rate=preset.learning_rate,
             batch=preset.batch,
             falls_after=preset.falls_after,
             record_every=max(preset.steps // 40, 1),
@@ -254,12 +257,8 @@ def _untrained(bench: Bench) -> tuple[Array, Array]:
     from ..models.batched import seeded
     from ..models.disentangling import method_named
 
-    images = bench.split
-    build = method_named("ae").builder(
-        images.shape, bench.latents, network=bench.preset.network, rows=len(images.images)
-    )
-    module = seeded(build, bench.seed)
-    return encoded(module, bench.images), encoded(module, images.held_out)
+    module = seeded(bench.builder(method_named("ae")), bench.seed)
+    return encoded(module, bench.images), encoded(module, bench.split.held_out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,6 +278,21 @@ class Bench:
     def images(self) -> Array:
         """The training images whose latents are used: those that ICA is fitted to, and those that are scored."""
         return self.split.images[: max(_ROWS_FITTED, self.preset.scored)]
+
+    def builder(self, method: Any, **arguments: float) -> Any:
+        """The trainer's ``build(seed)`` of a model; a spatial network starts from the mean image."""
+        images, network = self.split.images, self.preset.network
+        build = method.builder(self.split.shape, self.latents, network=network, rows=len(images), **arguments)
+        if network != "spatial":
+            return build
+        mean, spread = mean_and_spread(images, np.arange(len(images)))
+
+        def started(seed: int) -> Any:
+            module = build(seed)
+            module.start_from(mean, spread)
+            return module
+
+        return started
 
     def conditions(
         self,
