@@ -40,6 +40,13 @@ def test_components_above_noise_are_found_and_no_others(strong):
     assert len(set(shares.argmax(axis=0) if strong else ())) == strong
 
 
+@pytest.mark.parametrize("rows_per_dimension", [2.5, 4, 8])
+def test_noise_has_no_components_however_few_its_rows_are(rows_per_dimension):
+    for seed in range(6):
+        rows = np.random.default_rng(seed).normal(size=(int(rows_per_dimension * WIDTH), WIDTH))
+        assert found_in(rows)[1].count == 0
+
+
 def test_many_components_call_for_a_search():
     assert found_in(rows_with(120))[1] is None
 

@@ -39,6 +39,7 @@ ICA_CELLS = 2**26  # rows x columns that an ICA fit of the ladder may hold in fl
 _ICA_WORK = 3e13  # floating-point operations of one fit: of thousands of columns it ends before it has converged
 _ICA_SWEEPS = (20, 200)  # at the least and at the most
 _ICA_TOL = 1e-3  # radians: sampling lets directions stray by far more
+_FEW_ROWS = 24  # per column, up to which hardly any component can be distinguished from noise
 _TELLING = 16  # rows by which runs are told apart
 _SIDE_BY_SIDE = 2**24  # rows x columns of a run up to which fits to all its rows run at once with others
 
@@ -338,7 +339,8 @@ def _ica_maps(training: Moments, source: FittedICA, target: FittedICA) -> Maps:
 def _fitted_ica(rows: Array, rounding: float, seed: int, deadline: Deadline) -> FittedICA:
     """The ICA of some rows; the comparison's caveats report convergence and Gaussian components.
 
-    In thousands of columns a search follows only where more than a few components can be determined.
+    With few rows per column, and in thousands of columns, a search follows only where more than a few components can
+    be determined.
     """
     deadline.leave()
     source, contrast = as_source(rows), contrast_named("logcosh")
@@ -348,7 +350,8 @@ def _fitted_ica(rows: Array, rounding: float, seed: int, deadline: Deadline) -> 
     def report(*_: object) -> None:
         deadline.leave()
 
-    if rows.shape[1] > WIDE_MATRIX:
+    n, d = rows.shape
+    if d > WIDE_MATRIX or (d > WIDE and n < _FEW_ROWS * d):
         few = few_components(source, whitening, contrast, seed, tol=_ICA_TOL, max_iter=sweeps, report=report)
         deadline.leave()
         if few is not None:

@@ -1,4 +1,4 @@
-"""A few components in thousands of dimensions: single fixed points from the best starts, without a search of all.
+"""A few components in hundreds or thousands of dimensions: single fixed points from the best starts, no search of all.
 
 With a few rows per dimension hardly any component can be distinguished from Gaussian noise. A search costs tens of
 sweeps at all directions to find that out; following the best starts costs about two.
@@ -22,7 +22,7 @@ from .white import Sweep, WhiteRows
 _OUTLYING = (1 / 4, 32)  # rows that are starts, as a share of the dimensions and at the least,
 _FOURTH_ORDER = (1 / 32, 16)  # and directions of the fourth-order matrix
 _FOLLOWED = (1 / 16, 32)  # starts of largest curvature that are followed
-_FEW = (1 / 64, 16)  # components: where there are more, a search of all directions costs less for each
+_FEW = (1 / 16, 16)  # components: where there are more, a search of all directions costs less for each
 _ROUNDS = 8  # in which starts are followed, each outside the span of what the others have found
 _STEPS = 15
 _POWERS = 12  # products with the fourth-order matrix that turn a random subspace to its extreme directions
@@ -110,8 +110,13 @@ def _number(wanted: tuple[float, int], rows: WhiteRows) -> int:
 
 
 def _level(rows: WhiteRows, contrast: Contrast) -> float:
-    """The curvature up to which :func:`~isorep.ica.newton.indistinct` takes all components together for Gaussian."""
-    return float(contrast.reach * np.sqrt(contrast.noise / rows.n * rows.width))
+    """A curvature that the best directions of noise do not reach.
+
+    It is that up to which :func:`~isorep.ica.newton.indistinct` takes all components together for Gaussian, and more
+    where rows are few: at 2 rows per dimension noise exceeds that one by up to 11%, from 6 on not at all.
+    """
+    spread = np.sqrt(contrast.noise / rows.n * rows.width)
+    return float(contrast.reach * spread * (1 + rows.width / (3 * rows.n)))
 
 
 def _curvature(directions: Array, sweep: Sweep) -> Array:
