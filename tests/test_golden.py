@@ -35,7 +35,9 @@ def test_a_result_gives_the_same_page_again(inputs, monkeypatch):
         monkeypatch.setattr(
             "sys.argv", ["isorep", "report", str(inputs / "similarity.json"), "-o", str(page), "--quiet"]
         )
-        run()
+        with pytest.raises(SystemExit) as stop:
+            run()
+        assert stop.value.code == 0
         pages.append(page.read_bytes())
     assert pages[0] == pages[1]
     assert b"0.99" in pages[0]

@@ -133,7 +133,8 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):  # a name that the terminal cannot show is no reason to stop
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    sys.meta_path.insert(0, _Postponed())
+    if not any(isinstance(finder, _Postponed) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Postponed())
     with _Asked() as asked:
         _run(asked)
 
