@@ -100,7 +100,7 @@ def _bombs() -> Made:
         path.write_bytes(gzip.compress(b"a,b\n1.5," + b"1" * 2**26) + gzip.compress(b"1" * 2**26) * 20)
 
     def rows(path: Path) -> None:
-        path.write_bytes(gzip.compress(b"a,b\n") + gzip.compress(b"1.5,1\n" * 2**20) * 2)
+        path.write_bytes(gzip.compress(b"a,b\n") + gzip.compress(b"1.5,1\n" * 2**20) * 6)
 
     def objects(path: Path) -> None:
         path.write_bytes(gzip.compress(b'{"id": 1, "vector": [') + gzip.compress(b"1.5," * 2**22) * 20)

@@ -26,7 +26,7 @@ WORK_LIMIT = 2**30  # bytes of an intermediate result that always stay in memory
 DISK_RESERVE = 256 * 2**20
 BOMB_RATIO = 500
 _TEXT_RATIO = BOMB_RATIO // 2  # a number takes about half as many bytes as text, if it repeats
-_FREE_TEXT = 2**22  # bytes of unpacked text that are read however well they were packed
+_FREE_TEXT = 2**25  # bytes of unpacked text that are read however well they were packed
 
 
 def spool(blocks: Iterable[Array], stored_bytes: int, *, expected_bytes: int | None = None) -> Array:
