@@ -35,7 +35,9 @@ def test_a_result_gives_the_same_page_again(inputs, monkeypatch):
         monkeypatch.setattr(
             "sys.argv", ["isorep", "report", str(inputs / "similarity.json"), "-o", str(page), "--quiet"]
         )
-        run()
+        with pytest.raises(SystemExit) as stopped:
+            run()
+        assert not stopped.value.code
         pages.append(page.read_bytes())
     assert pages[0] == pages[1]
     assert b"0.99" in pages[0]
