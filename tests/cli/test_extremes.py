@@ -65,6 +65,8 @@ COMMANDS = {
     ],
 }  # fmt: skip
 
+UNLIKE = ("heads and features", "deconfound")  # one side of a product, and refused beyond float32
+
 
 def write(folder, x, y):
     rng = np.random.default_rng(0)
