@@ -18,6 +18,8 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "guide" / "reliability.md"
 FIGURES = Path(__file__).with_name("reliability.json")
+CORPUS = Path(__file__).with_name("hostile_results.json")
+GOLDEN = Path(__file__).with_name("golden")
 NOT_MEASURED = "–"
 
 
@@ -69,14 +71,14 @@ PROMISES = (
         "Damaged, cut off and crafted files give one clear sentence and exit 2",
         ("tests/storage/test_corpus.py",),
         "fuzz",
-        "{files} files, {defects} defects left",
+        "{files:,} files, {defects} defects",
     ),
     Promise("Lying headers and bombs are refused, below 1 GB of memory", ("tests/storage/test_hostile.py",)),
     Promise(
         "The same input gives the same numbers, release after release",
         ("tests/test_golden.py",),
         "golden",
-        "{commands} commands, {files} files",
+        "{commands} commands",
     ),
     Promise("Files are whole or not there, also with two writers at once", ("tests/test_files.py",)),
     Promise(
@@ -102,8 +104,8 @@ HEAD = """\
 
 What isorep promises about files, faults, load and its supply chain. Each promise names its tests (in
 `tests/`), the number of cases in them, and the latest figure of a longer run. `python tests/reliability.py` makes this
-page from `tests/reliability.json`. The [calibration](promises.md) of intervals, p-values and verdicts
-has a page of its own.
+page from `tests/reliability.json`, `tests/hostile_results.json` and `tests/golden`. The
+[calibration](promises.md) of intervals, p-values and verdicts has a page of its own.
 
 | promise | tests | cases | latest figure |
 |---|---|---|---|
@@ -128,7 +130,7 @@ TAIL = """
 
 * `make faults`: as above. It records its counts here.
 * `make fuzz` truncates every kind of file at each 1% of its length, flips bits and rewrites shapes,
-  each file with at most 30 s and 1 GB. Where atheris can be installed, it then follows the coverage
+  each file with at most 10 s of processor time and 1 GB. Where atheris can be installed, it then follows the coverage
   of the readers.
 * `make audit` looks up all pins among known vulnerabilities with pip-audit. It needs the network: if
   the service cannot be reached, it says so, and no pin counts as audited.
@@ -182,5 +184,14 @@ def page(counted: dict[str, int], figures: dict[str, Any]) -> str:
     return HEAD + "\n".join(lines) + "\n" + KILLS + "\n".join(kills) + "\n" + LOAD + load(figures) + TAIL
 
 
+def recorded() -> dict[str, Any]:
+    """The figures of the longer runs, of the corpus of hostile files, and of the golden files."""
+    corpus = json.loads(CORPUS.read_text())
+    return json.loads(FIGURES.read_text()) | {
+        "fuzz": {"files": corpus["files"], "defects": len(corpus["defects"])},
+        "golden": {"commands": len(list(GOLDEN.glob("*.json")))},
+    }
+
+
 if __name__ == "__main__":
-    PAGE.write_text(page(cases(), json.loads(FIGURES.read_text())))
+    PAGE.write_text(page(cases(), recorded()))
