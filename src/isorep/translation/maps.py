@@ -111,9 +111,16 @@ class Training:
         return np.maximum(values, 0.0), vectors
 
     @cached_property
+    def spanned(self) -> tuple[Array, Array]:
+        """The part of the spectrum that the rows can span: fewer rows than columns leave zeros alone."""
+        values, vectors = self.spectrum
+        kept = min(len(values), max(1, self.moments.n - 1))
+        return values[-kept:], vectors[:, -kept:]
+
+    @cached_property
     def cross(self) -> Array:
-        """The co-moments with the new side, in the eigenvectors' coordinates."""
-        return np.asarray(self.spectrum[1].T @ self.moments.xy)
+        """The co-moments with the new side, in the coordinates of the eigenvectors that rows span."""
+        return np.asarray(self.spanned[1].T @ self.moments.xy)
 
     def fit(self, kind: str, setting: Setting) -> AffineMap:
         """The map of one kind."""
@@ -129,7 +136,7 @@ class Training:
 
     def ridge_errors(self, held: Moments, strengths: Array) -> Array:
         """Summed squared errors on other rows under every strength: one product of matrices, then O(d²) each."""
-        values, vectors = self.spectrum
+        values, vectors = self.spanned
         weights = 1.0 / (values + strengths[:, None])
         overlap = (self.cross * (vectors.T @ held.xy)).sum(axis=1)
         squares = (vectors.T @ held.xx @ vectors) * (self.cross @ self.cross.T)
@@ -148,7 +155,9 @@ class Training:
         explained = 2 * (matrix * (held.xy @ axes)).sum(axis=0) - (matrix * (held.xx @ matrix)).sum(axis=0)
         gains = explained + held.n * (before**2 - after**2)
         without = float(np.trace(held.yy)) + held.n * float(dy @ dy)
-        return np.maximum(without - np.concatenate([[0.0], np.cumsum(gains)]), 0.0)
+        errors = np.maximum(without - np.concatenate([[0.0], np.cumsum(gains)]), 0.0)
+        beyond = min(self.moments.xy.shape) + 1 - len(errors)  # ranks that the rows do not reach add nothing
+        return np.pad(errors, (0, max(beyond, 0)), mode="edge")
 
     def _rigid(self) -> AffineMap:
         """Procrustes; from a wider side, columns beyond the target's are cut off and the scale is that of the rest."""
@@ -161,7 +170,7 @@ class Training:
         return self._affine(cut * (overlap / squares if squares > 0 else 0.0))
 
     def _ridge(self, strength: float) -> Array:
-        values, vectors = self.spectrum
+        values, vectors = self.spanned
         damped = values + strength
         inverse = np.divide(1.0, damped, out=np.zeros_like(damped), where=damped > 0)
         return np.asarray(vectors @ (inverse[:, None] * self.cross))
@@ -172,7 +181,7 @@ class Training:
         Eigenvectors of :math:`Y^\top X(X^\top X+\lambda)^{-1}X^\top Y`: reduced-rank ridge regression (Mukherjee &
         Zhu 2011), which is reduced-rank regression (Izenman 1975) at :math:`\lambda=0`.
         """
-        damped = self.spectrum[0] + strength
+        damped = self.spanned[0] + strength
         half = self.cross / np.sqrt(np.where(damped > 0, damped, np.inf))[:, None]
         if half.shape[0] >= half.shape[1]:
             return np.linalg.eigh(half.T @ half)[1][:, ::-1]
