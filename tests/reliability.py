@@ -68,7 +68,7 @@ class Promise:
 
 PROMISES = (
     Promise(
-        "Damaged, cut off and crafted files give one clear sentence and exit 2",
+        "Damaged files give one clear sentence and exit 2",
         ("tests/storage/test_corpus.py",),
         "fuzz",
         "{files:,} files, {defects} defects",
