@@ -84,10 +84,10 @@ def risen(rows: WhiteRows, contrast: Contrast, ledger: Ledger, seed: int) -> Arr
             sweep = rows.sweep(directions, contrast)
             ledger.pay(rows, len(directions))
             if step == 0:  # the curvature of a start says how near a component it is
-                best = np.argsort(-np.abs(_curvature(directions, sweep)), kind="stable")[: _number(_FOLLOWED, rows)]
+                best = np.argsort(-np.abs(sweep.curvature(directions)), kind="stable")[: _number(_FOLLOWED, rows)]
                 directions, sweep = directions[best], Sweep(sweep.cross[best], sweep.slope[best], sweep.value[best])
             directions = _outside(sweep.slope[:, None] * directions - sweep.cross, found)
-        size = np.abs(_curvature(directions, rows.sweep(directions, contrast)))
+        size = np.abs(rows.sweep(directions, contrast).curvature(directions))
         ledger.pay(rows, len(directions))
         order = np.argsort(-size, kind="stable")
         above = order[size[order] > _level(rows, contrast)]
@@ -117,10 +117,6 @@ def _level(rows: WhiteRows, contrast: Contrast) -> float:
     """
     spread = np.sqrt(contrast.noise / rows.n * rows.width)
     return float(contrast.reach * spread * (1 + rows.width / (3 * rows.n)))
-
-
-def _curvature(directions: Array, sweep: Sweep) -> Array:
-    return np.asarray(sweep.slope - np.einsum("ij,ij->i", sweep.cross, directions))
 
 
 def _fourth_order_directions(rows: WhiteRows, seed: int) -> Array:

@@ -135,7 +135,7 @@ def _settle(
 
 def _above_noise(directions: Array, sweep: Sweep, contrast: Contrast, rows: WhiteRows) -> Array:
     """Which directions have more curvature than the best ones of Gaussian noise in as many dimensions."""
-    alpha = sweep.slope - np.einsum("ij,ij->i", sweep.cross, directions)
+    alpha = sweep.curvature(directions)
     return np.asarray(np.abs(alpha) > contrast.reach * np.sqrt(contrast.noise / rows.n * rows.width))
 
 
@@ -164,7 +164,7 @@ def outlying_start(rows: WhiteRows, contrast: Contrast) -> Array:
     fobi, outlying = fobi_start(rows), rows.outlying(width)
     starts = np.vstack([outlying / np.linalg.norm(outlying, axis=1, keepdims=True), fobi[: width // 2]])
     sweep = rows.sweep(starts, contrast)
-    alpha = sweep.slope - np.einsum("ij,ij->i", sweep.cross, starts)
+    alpha = sweep.curvature(starts)
     moved = np.where(alpha >= 0, 1.0, -1.0)[:, None] * (sweep.slope[:, None] * starts - sweep.cross)
     moved /= np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-300)
     chosen = far_apart(moved[np.argsort(-np.abs(alpha), kind="stable")], int(np.ceil(_WORKING_SHARE * width)))
@@ -197,7 +197,7 @@ def upright(rows: WhiteRows, directions: Array, contrast: Contrast) -> Array:
 
 def fixed_point(directions: Array, sweep: Sweep) -> tuple[Array, Array]:
     """One step of the symmetric fixed point, and the angle by which each direction moved."""
-    alpha = sweep.slope - np.einsum("ij,ij->i", sweep.cross, directions)
+    alpha = sweep.curvature(directions)
     signs = np.where(alpha >= 0, 1.0, -1.0)
     moved = orthonormal(signs[:, None] * (sweep.slope[:, None] * directions - sweep.cross))
     cosine = np.abs(np.einsum("ij,ij->i", moved, directions))

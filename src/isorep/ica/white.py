@@ -42,6 +42,10 @@ class Sweep:
     slope: Array
     value: Array
 
+    def curvature(self, directions: Array) -> Array:
+        r"""Each direction's :math:`\alpha=\mathbb E\,g'(y)-\mathbb E\,g(y)y`, with its sign."""
+        return np.asarray(self.slope - np.einsum("ij,ij->i", self.cross, directions))
+
 
 @dataclass(frozen=True, eq=False)
 class Portrait:
