@@ -72,6 +72,12 @@ def test_there_is_no_minus_zero(value, text):
     assert decimals(value) == text
 
 
+def test_from_a_million_on_decimals_give_way_to_an_exponent():
+    assert decimals(999_999.25, 2) == "999999.25"
+    assert decimals(1e6) == "1.00e+06"
+    assert decimals(-3.88e20, 3) == "-3.88e+20"
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

@@ -268,9 +268,11 @@ def wrapped(text: str, indent: int = 0, width: int | None = None) -> str:
 
 
 def decimals(value: float | None, digits: int = 4) -> str:
-    """A number with so many decimals, never minus zero; a dash for one that is not there."""
+    """A number with so many decimals, never minus zero, an exponent from a million on; a dash for one not there."""
     if value is None or not math.isfinite(value):
         return "-"
+    if abs(value) >= 1e6:
+        return f"{value:.2e}"
     return f"{round(value, digits) + 0.0:.{digits}f}"
 
 

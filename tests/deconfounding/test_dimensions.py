@@ -5,7 +5,8 @@ import pytest
 
 import isorep
 from isorep.datasets import simulate_batches
-from isorep.deconfounding.dimensions import best_supported, candidates, most_dimensions, noise_floor
+from isorep.deconfounding.dimensions import best_supported, candidates, inner_scores, most_dimensions, noise_floor
+from isorep.deconfounding.inputs import Task
 
 QUICK = {"classifiers": "logistic", "n_restarts": 0, "conditions": ("base", "pca_ica"), "mixing": False}
 
@@ -69,3 +70,22 @@ def test_of_equal_scores_the_floor_is_taken_or_the_smallest():
     assert candidates(10, 50) == (1, 2, 3, 4, 6, 8)
     assert candidates(10, 10) == (1, 2, 3, 4, 6, 8, 10)
     assert most_dimensions(55, 50) == 5
+
+
+@pytest.mark.parametrize("refit", [True, False])
+def test_a_left_out_group_does_not_reach_the_discriminants_of_the_others(refit):
+    """Moments of the others are merged, never a difference of sums, which a giant row or a large mean would cancel."""
+    rng = np.random.default_rng(2)
+    batch, treated = np.repeat(np.arange(5), 40), np.tile([False, True], 100)
+    rows = rng.normal(size=(200, 4)) + 1.5 * treated[:, None] * np.array([1, 0.5, 0, 0])
+    task = Task("treated", None, np.flatnonzero(treated), np.flatnonzero(~treated))
+    usual = inner_scores(rows, batch, [task], (1, 2, 4), refit)
+    assert usual.min() > 0.6
+    np.testing.assert_allclose(inner_scores(rows + 1e8, batch, [task], (1, 2, 4), refit), usual, atol=0.02)
+    giant = rows.copy()
+    giant[7, 2] = 1e12
+    with_giant = inner_scores(giant, batch, [task], (1, 2, 4), refit)
+    assert np.isfinite(with_giant).all()
+    assert (
+        abs(with_giant[0] - usual[0]).max() < 0.06
+    )  # its own batch is judged by the other rows, all but one as before

@@ -209,6 +209,8 @@ def _judge(result: Any, rung: str, limit: float) -> None:
 
 def _exceeding(result: Any, rung: str, limit: float, where: str) -> str | None:
     """What exceeds the limit; None if nothing does."""
+    from ..results import decimals
+
     many = hasattr(result, "runs")
     errors = {name: each.max if many else each.held_out.mean for name, each in result.rungs.items()}
     if rung and rung not in errors:
@@ -219,7 +221,7 @@ def _exceeding(result: Any, rung: str, limit: float, where: str) -> str | None:
     if many:
         source, target = (result.names[run] for run in result.rungs[rung].worst)
         where = f" for {source} -> {target}"
-    left = f"{errors[rung]:.4f} mean distances to the mean{where}"
+    left = f"{decimals(errors[rung])} mean distances to the mean{where}"
     return f"the held-out error of {rung}, {left}, exceeds the limit {limit:g}"
 
 
@@ -246,8 +248,10 @@ def _by_layer(files: list[str], layers: str | None, ids: str | None) -> bool:
 
 def _tell(what: str, rungs: dict[str, float], kind: str = "layer ") -> None:
     """The rungs that are known so far of a layer, or of a pair, above the bars."""
+    from ..results import decimals
+
     if rungs:
-        errors = ", ".join(f"{name} {error:.4f}" for name, error in rungs.items())
+        errors = ", ".join(f"{name} {decimals(error)}" for name, error in rungs.items())
         common.warn(f"{kind}{what}, held-out errors so far: {errors}")
 
 
@@ -260,7 +264,7 @@ def _print_layers(result: "LayerComparison", *, reverse: bool) -> None:
 def _print_comparison(result: "Comparison", *, reverse: bool = False) -> None:
     """The verdict, the ladder and the caveats; with ``reverse`` also the ladder of the target onto the source."""
     from ..comparison.residuals import efficiency_sentence
-    from ..results import noted
+    from ..results import decimals, noted
 
     common.say(f"verdict: {result.verdict}")
     common.show()
@@ -271,7 +275,7 @@ def _print_comparison(result: "Comparison", *, reverse: bool = False) -> None:
     more = [] if result.ica_efficiency is None else [efficiency_sentence(result.ica_efficiency)]
     if result.worst_case is not None:
         rigid, scaled = (result.worst_case[name] for name in ("rigid", "rigid_with_scale"))
-        worst = ", ".join(f"{row.id or row.row} ({row.error:.4f})" for row in scaled.worst_rows[:3])
+        worst = ", ".join(f"{row.id or row.row} ({decimals(row.error)})" for row in scaled.worst_rows[:3])
         more += [
             f"worst case: the best rigid motion has a largest error of {_bracket(rigid)} diameters, with a scale "
             f"{_bracket(scaled)}",
@@ -290,7 +294,9 @@ def _print_comparison(result: "Comparison", *, reverse: bool = False) -> None:
 
 
 def _bracket(bounds: Any) -> str:
-    low, high = f"{bounds.lower:.4f}", f"{bounds.upper:.4f}"
+    from ..results import decimals
+
+    low, high = decimals(bounds.lower), decimals(bounds.upper)
     return low if low == high else f"{low} to {high}"
 
 

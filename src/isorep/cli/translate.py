@@ -389,9 +389,11 @@ def _limit(text: str, counts: list[int]) -> tuple[int | None, float]:
 
 def _judge(result: "Translation", k: int | None, limit: float) -> None:
     """Exit 1 if the stated limit is exceeded."""
+    from ..results import decimals
+
     error = result.maps[result.best].held_out.mean
     if k is None and not error <= limit:
-        common.fail(f"the held-out error, {error:.4f} mean distances to the mean, exceeds the limit {limit:g}")
+        common.fail(f"the held-out error, {decimals(error)} mean distances to the mean, exceeds the limit {limit:g}")
     if k is not None and k not in result.retrieval.at:
         common.fail(f"recall at {k} cannot be told from {result.retrieval.corpus} vectors")
     if k is not None:

@@ -10,6 +10,7 @@ from ..covariance import Factor, left_out_sentence
 from ..pairs import Repeats, Side, broken_pairing, near_copies
 from ..representation import Array, Matrix, RowMatch
 from ..resampling import FEW_GROUPS, Shuffles
+from ..results import decimals
 from .figures import principal_r2
 from .fits import UnmixedSide
 from .ladder import Ladder
@@ -118,7 +119,7 @@ def about_dimensions(sides: Sequence[Side], median_r2: float | None, kind: str =
     few = dominated(sides)
     if not few:
         return []
-    told = "" if median_r2 is None else f"; the median R² per {kind} of the target is {median_r2:.2f}"
+    told = "" if median_r2 is None else f"; the median R² per {kind} of the target is {decimals(median_r2, 2)}"
     return [
         f"few dimensions dominate {named(few, sides)}: {span(side.directions_for_most or 0 for side in few)} of "
         f"{span(side.rank for side in few)} principal directions hold 90% of the variance and set the errors{told}"
@@ -137,7 +138,9 @@ def _about_medians(result: Comparison) -> list[str]:
         ]
         told = [rung for rung in apart if abs(rung.median - rung.held_out.mean) > NEGLIGIBLE]
         if told:
-            listed = ", ".join(f"{rung.name} {rung.median:.3f} for {rung.held_out.mean:.3f}" for rung in told)
+            listed = ", ".join(
+                f"{rung.name} {decimals(rung.median, 3)} for {decimals(rung.held_out.mean, 3)}" for rung in told
+            )
             said.append(
                 f"few rows set the mean errors onto {direction.target}; median errors, in median distances to the "
                 f"mean, differ from them: {listed}"
@@ -333,7 +336,7 @@ def _about_directions(result: Comparison) -> list[str]:
         apart = rungs[0].interval.high < rungs[1].interval.low or rungs[1].interval.high < rungs[0].interval.low
         if apart:
             said += (
-                f"; held-out error of the linear map: {rungs[0].held_out.mean:.3f} onto {forward.target} and "
-                f"{rungs[1].held_out.mean:.3f} onto {reverse.target}, in mean distances to the mean"
+                f"; held-out error of the linear map: {decimals(rungs[0].held_out.mean, 3)} onto {forward.target} and "
+                f"{decimals(rungs[1].held_out.mean, 3)} onto {reverse.target}, in mean distances to the mean"
             )
     return [said]

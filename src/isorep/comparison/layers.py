@@ -327,7 +327,8 @@ def _verdict(found: dict[str, Comparison], common: Sequence[str]) -> Verdict:
         )
     errors = {layer: each.rungs[best_rung(each.rungs)].held_out.mean for layer, each in found.items()}
     low, high = (pick(errors, key=lambda layer: errors[layer]) for pick in (min, max))
-    ends = f"from {errors[low]:.3f} ({low}) to {errors[high]:.3f} ({high})" if low != high else f"{errors[low]:.3f}"
+    least, most = decimals(errors[low], 3), decimals(errors[high], 3)
+    ends = f"from {least} ({low}) to {most} ({high})" if low != high else least
     said.append(f"Held-out error of the best rung: {ends} mean distances to the mean.")
     weak = [layer for layer, each in verdicts.items() if each.qualified is not None]
     qualified = f"The verdict on {where(weak)} is qualified by the layer's own sentence." if weak else None

@@ -107,9 +107,9 @@ class Ensemble(ResultRecord):
         for name, matrix in self.rungs.items():
             null = decimals(None if matrix.null is None else float(np.nanmean(matrix.null)))
             inside = matrix.in_sample[~np.eye(len(self.runs), dtype=bool)].mean()
-            pairs = f"{matrix.min:.4f} to {matrix.max:.4f}"
-            mean, se = f"{matrix.mean:.4f}", f"{matrix.mean_se:.4f}"
-            rows.append((name, mean, se, pairs, decimals(matrix.explained, 3), null, f"{inside:.4f}"))
+            pairs = f"{decimals(matrix.min)} to {decimals(matrix.max)}"
+            mean, se = decimals(matrix.mean), decimals(matrix.mean_se)
+            rows.append((name, mean, se, pairs, decimals(matrix.explained, 3), null, decimals(inside)))
         marked = filter(None, [self.verdict.rung])
         return aligned(rows, marked=[*marked], optional=("in-sample",), width=width)
 
@@ -128,7 +128,7 @@ class Ensemble(ResultRecord):
         order = self.clustering.order
         head = ("", *(str(place + 1) for place in range(len(order))))
         body = [
-            (f"{place + 1} {self.names[i]}", *("-" if i == j else f"{values[i, j]:.3f}" for j in order))
+            (f"{place + 1} {self.names[i]}", *("-" if i == j else decimals(values[i, j], 3) for j in order))
             for place, i in enumerate(order)
         ]
         return [head, *body]

@@ -301,7 +301,7 @@ def ladder_table(direction: Direction, width: float | None = None) -> str:
     """The ladder as aligned text; the last column in diameters of the target."""
     rows = [("rung", "held-out\nerror", "95% interval", "chance", "p", "R²", "in-sample", "diameters")]
     for name, rung in direction.rungs.items():
-        interval = f"[{rung.interval.low:.4f}, {rung.interval.high:.4f}]" if rung.interval else "-"
+        interval = f"[{decimals(rung.interval.low)}, {decimals(rung.interval.high)}]" if rung.interval else "-"
         chance, p = (decimals(rung.null.mean), rung.null.p_text) if rung.null else ("-", "-")
         errors = (decimals(rung.in_sample.mean), decimals(rung.in_diameters.held_out.mean))
         rows.append((name, decimals(rung.held_out.mean), interval, chance, p, decimals(rung.explained, 3), *errors))

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import linalg, stats
 
+from ..moments import merged_without, moments_alone
 from ..representation import Array
 from ..results import Record, aligned
 from ..rows import map_blocks
@@ -144,8 +144,7 @@ def inner_scores(rows: Array, batch: Array, tasks: Sequence[Task], tried: tuple[
         return np.empty((0, len(tried)))
     column = Column("batch", codes, tuple(map(str, present)))
     group = stratified_folds(column, usable, min(_GROUPS, len(present)), np.random.default_rng(0))[codes]
-    moments = [_moments(rows[group == number]) for number in range(int(group.max()) + 1)]
-    whole = tuple(sum(parts) for parts in zip(*moments, strict=True))
+    moments = [moments_alone(rows[group == number]) for number in range(int(group.max()) + 1)]
 
     def of_group(at: slice) -> dict[int, list[Array]]:
         number = at.start
@@ -153,9 +152,9 @@ def inner_scores(rows: Array, batch: Array, tasks: Sequence[Task], tried: tuple[
         train, test = group != number, group == number
         both = [task for task in usable if task.has_both(train) and task.has_both(test)]
         if both:
-            n, total, squares = (every - own for every, own in zip(whole, moments[number], strict=True))
-            mean = total / n
-            to_white = _whitener(squares / n - np.outer(mean, mean), refit)
+            others = merged_without(moments, number)
+            mean = others.source_mean
+            to_white = _whitener(others.xx / others.n, refit)
         for task in both:
             learnt, truth = task.rows(train)
             step = (rows[learnt[truth]].mean(axis=0) - rows[learnt[~truth]].mean(axis=0)) @ to_white
@@ -171,10 +170,6 @@ def inner_scores(rows: Array, batch: Array, tasks: Sequence[Task], tried: tuple[
     for some in map_blocks(of_group, len(moments), 1):
         found |= some  # a batch is in one group
     return np.array([np.mean(found[code], axis=0) for code in sorted(found)]).reshape(-1, len(tried))
-
-
-def _moments(rows: Array) -> tuple[Any, ...]:
-    return len(rows), rows.sum(axis=0), rows.T @ rows
 
 
 def _whitener(covariance: Array, refit: bool) -> Array:

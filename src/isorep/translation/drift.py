@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..representation import Array, Matrix
-from ..results import Record
+from ..results import Record, decimals
 from ..rows import HeldRows, in_chunks, map_blocks, read_rows, refuse_non_finite
 
 SAMPLE = 10_000  # rows of an input that are used
@@ -103,10 +103,10 @@ class Reference(Record):
     def _alarms(self, n: int, shift: float, ratio: float, outside: float) -> Iterator[str]:
         """Statistics beyond their limits; limits are wider for small samples, here or in training."""
         if not shift <= _MOST_SHIFT + 3 * max(ratio, 1.0) * np.sqrt(1 / n + 1 / self.rows):
-            yield f"their mean lies {shift:.2f} RMS radii away"
+            yield f"their mean lies {decimals(shift, 2)} RMS radii away"
         room = 6 * self.spread * np.sqrt(1 / n + 1 / self.held)
         if not (ratio > 0 and abs(np.log(ratio)) <= np.log(_MOST_RATIO) + room):
-            yield f"they lie {ratio:.2f} times as far from the training mean"
+            yield f"they lie {decimals(ratio, 2)} times as far from the training mean"
         expected = _MOST_OUTSIDE + 5 / self.held
         if not outside <= expected + 4 * np.sqrt(expected / n):
             yield f"{outside:.0%} of them lie outside the range of training rows"

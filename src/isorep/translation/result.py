@@ -146,7 +146,7 @@ class Translation(ResultRecord):
         rows = [tuple(titles)]
         for name, record in self.maps.items():
             held = record.held_out
-            interval = f"[{held.interval.low:.4f}, {held.interval.high:.4f}]" if held.interval else "-"
+            interval = f"[{decimals(held.interval.low)}, {decimals(held.interval.high)}]" if held.interval else "-"
             errors = (decimals(held.cosine, 3), decimals(held.mean), interval, decimals(held.r2, 3))
             mine, theirs = record.recalls[self.scenario].recall, record.recalls[other].recall
             rows.append((name, *errors, *(f"{mine[each]:.4f}" for each in at), f"{theirs[k]:.4f}"))
@@ -372,13 +372,13 @@ def judge(
     k, recall = headline_k(retrieval.at), best.recalls[scenario]
     if unrelated(best, recall, retrieval):
         interval = best.held_out.interval
-        upto = "" if interval is None else f", up to {interval.high:.3f} by its interval"
+        upto = "" if interval is None else f", up to {decimals(interval.high, 3)} by its interval"
         return Verdict(
             "unrelated",
             f"As paired, the rows of {old} and {new} are not shown to be related: on held-out rows, the best map "
-            f"may be no better than the mean (error {best.held_out.mean:.3f}{upto}, where 1 is the mean) and finds "
-            "items no better than guessing. Check that both hold the same items in the same order before you embed "
-            "again.",
+            f"may be no better than the mean (error {decimals(best.held_out.mean, 3)}{upto}, where 1 is the mean) "
+            "and finds items no better than guessing. Check that both hold the same items in the same order before you "
+            "embed again.",
         )
     own, native, raw, same = judged.recall[k], retrieval.ceiling.recall[k], untranslated.recall[k], recall.overlap[k]
     kept = own / native if native > 0 else 0.0
