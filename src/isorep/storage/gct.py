@@ -20,7 +20,7 @@ from ..errors import InputError
 from ..representation import Array
 from .naming import as_ids, as_text, is_filled, is_number, not_a_number, require_plausible, shown, some
 from .registry import Contents
-from .scratch import UnpackedText, empty, require_plausible_values
+from .scratch import empty, require_plausible_values, unpacked_bytes
 
 GAPS = True  # descriptions of samples may have missing entries
 _VERSIONS = {"#1.2": 2, "#1.3": 4}  # and how many numbers the second line holds
@@ -127,7 +127,7 @@ def _open(path: Path) -> Iterator[_Table]:
     packed = path.name.lower().endswith(".gz")
     stored = path.stat().st_size
     with path.open("rb") as raw:
-        binary: Any = UnpackedText(raw) if packed else raw
+        binary: Any = unpacked_bytes(raw) if packed else raw
         file = io.TextIOWrapper(binary, "utf-8-sig", newline="\n")
         table = _Table(file, stored)
         version = table.text("the version").strip()

@@ -27,6 +27,7 @@ DISK_RESERVE = 256 * 2**20
 BOMB_RATIO = 500
 _TEXT_RATIO = BOMB_RATIO // 2  # a number takes about half as many bytes as text, if it repeats
 _FREE_TEXT = 2**25  # bytes of unpacked text that are read however well they were packed
+_PIECE = 2**20
 
 
 def spool(blocks: Iterable[Array], stored_bytes: int, *, expected_bytes: int | None = None) -> Array:
@@ -107,35 +108,25 @@ def unpacked(path: Path, *, packed: bool, newline: str | None = None) -> Iterato
     """The text of a file, plain or gzipped."""
     with (
         path.open("rb") as raw,
-        io.TextIOWrapper(UnpackedText(raw) if packed else raw, "utf-8-sig", newline=newline) as file,
+        io.TextIOWrapper(unpacked_bytes(raw) if packed else raw, "utf-8-sig", newline=newline) as file,
     ):
         yield file
 
 
-class UnpackedText(gzip.GzipFile):
-    """A gzipped text file that is refused once it unpacks to very much more than it takes.
+def unpacked_bytes(file: IO[bytes]) -> gzip.GzipFile:
+    """The bytes of a gzipped text, which is refused if it unpacks to very much more than it takes.
 
-    Values have a limit too, but rows of text take long to read before they fill the memory.
+    It is unpacked once to count them: that takes a small part of the time in which rows of text are read.
     """
-
-    def __init__(self, file: IO[bytes]) -> None:
-        super().__init__(fileobj=file, mode="rb")
-        self._stored, self._text = os.fstat(file.fileno()).st_size, 0
-
-    def read(self, size: int | None = -1) -> bytes:
-        """Unpack so many bytes."""
-        return self._counted(super().read(size))
-
-    def read1(self, size: int = -1) -> bytes:
-        """Unpack what is at hand."""
-        return self._counted(super().read1(size))
-
-    def _counted(self, data: bytes) -> bytes:
-        self._text += len(data)
-        if self._text > _FREE_TEXT and self._text > _TEXT_RATIO * self._stored:
-            told = f"{self._stored} bytes unpack to {self._text} or more"
-            raise InputError(f"{told}: it may be a bomb, real tables do not repeat so")
-        return data
+    stored, text = os.fstat(file.fileno()).st_size, 0
+    with gzip.GzipFile(fileobj=file, mode="rb") as counted:
+        while size := len(counted.read(_PIECE)):
+            text += size
+            if text > _FREE_TEXT and text > _TEXT_RATIO * stored:
+                told = f"{stored} bytes unpack to {text} or more"
+                raise InputError(f"{told}: it may be a bomb, real tables do not repeat so")
+    file.seek(0)
+    return gzip.GzipFile(fileobj=file, mode="rb")
 
 
 def _require_disk(wanted: int) -> None:
