@@ -26,6 +26,8 @@ NUMERIC = [
     "tests/test_columns.py",
     "tests/test_moments.py",
     "tests/test_resampling.py",
+    "tests/cli/test_deconfound_command.py",
+    "tests/cli/test_extremes.py",
 ]
 EVERY = [*NUMERIC, "tests/models"]
 DRAWN = ["tests/similarity/test_calibration.py"]  # shares of many draws, in which last digits are lost

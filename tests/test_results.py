@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isorep.files import without_secrets
-from isorep.results import aligned, counted, cut, cut_inside, decimals, significant, told, wrapped
+from isorep.results import aligned, counted, cut, cut_inside, decimals, largest, least, significant, told, wrapped
 
 ROWS = [
     ("rung", "held-out\nerror", "95% interval", "in-sample", "diameters"),
@@ -168,3 +168,14 @@ def test_names_that_differ_at_their_end_stay_different_when_cut():
     assert cuts[0].endswith("Actin_3_0")
     assert cut_inside("short", 40) == cut("short", 40) == "short"
     assert cut(first, 10) == "Cytoplasm…"
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+def test_of_values_that_differ_by_rounding_the_first_is_named(scale):
+    tied = {"a": scale * 0.5, "b": scale * (1 + 1e-13), "c": scale, "d": scale * 0.5 * (1 - 1e-13)}
+    assert (largest(tied), least(tied)) == ("b", "a")
+    assert (largest(dict(reversed(tied.items()))), least(dict(reversed(tied.items())))) == ("c", "d")
+    clear = {"a": scale * 0.5, "b": scale, "c": scale * (1 + 1e-6), "d": scale * 0.5 * (1 - 1e-6)}
+    assert (largest(clear), least(clear)) == ("c", "d")
+    gaps = {"a": math.nan, "b": scale, "c": math.inf, "d": math.nan}
+    assert (largest(gaps), least(gaps), largest({"a": math.nan, "b": math.nan})) == ("c", "b", "a")

@@ -9,14 +9,14 @@ import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from .report.document import Page
+
+Key = TypeVar("Key")
+
+_ROUNDED = 1e-9  # of the largest value: smaller differences may be rounding
 
 
 class Record:
@@ -282,6 +286,19 @@ def significant(value: float) -> str:
         return f"{value + 0.0:g}"
     size = math.floor(math.log10(abs(float(f"{value:.2e}"))))
     return f"{value:.{max(0, 2 - size)}f}" if -5 <= size < 6 else f"{value:.2e}"
+
+
+def largest(values: Mapping[Key, float]) -> Key:
+    """The first key of the largest value; values that rounding may tell apart are equal, on every processor."""
+    found = np.array(list(values.values()), dtype=float)
+    size = np.abs(found[np.isfinite(found)]).max(initial=0.0)
+    limit = np.fmax.reduce(found) - _ROUNDED * size
+    return next((key for key, value in values.items() if value >= limit), next(iter(values)))
+
+
+def least(values: Mapping[Key, float]) -> Key:
+    """The first key of the smallest value; values that rounding may tell apart are equal, on every processor."""
+    return largest({key: -value for key, value in values.items()})
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

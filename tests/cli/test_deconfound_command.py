@@ -34,7 +34,7 @@ def test_from_a_file_to_verdict_json_page_and_annotated_copy(isorep_command, dat
         "batch  plate, week: 10 batches",
         "PCA+Rand",
         "verdict: ICA",
-        "are reproducible in refits",
+        "reproducible in refits",
         "obsm['X_isorep_ica'], 8 components",
     ):
         assert words in done.out

@@ -209,13 +209,13 @@ def _judge(result: Any, rung: str, limit: float) -> None:
 
 def _exceeding(result: Any, rung: str, limit: float, where: str) -> str | None:
     """What exceeds the limit; None if nothing does."""
-    from ..results import decimals
+    from ..results import decimals, least
 
     many = hasattr(result, "runs")
     errors = {name: each.max if many else each.held_out.mean for name, each in result.rungs.items()}
     if rung and rung not in errors:
         raise InputError(f"--fail-above names {rung}, which was left out{where}, as a note says: nothing was judged")
-    rung = rung or min(errors, key=lambda name: errors[name])
+    rung = rung or least(errors)
     if errors[rung] <= limit:
         return None
     if many:

@@ -32,6 +32,7 @@ from ..resampling import (
     jackknife_se,
     ratio_influence,
 )
+from ..results import least
 from ..rows import HeldRows, block_rows, in_chunks, map_blocks, read_rows
 from ..threads import WIDE_MATRIX
 from .fits import PARTS, fit
@@ -73,7 +74,7 @@ def interval_ends(ladder: Ladder, rng: np.random.Generator) -> list[dict[str, En
             name: _fit_variance(residuals.spread_by_fit.get(name), refitted.get(name), way, ladder.unit(way))
             for name in told
         }
-        best = min(told, key=lambda name: told[name][0])
+        best = least({name: float(each[0]) for name, each in told.items()})
         ways = _OneWay(told, moved, extra, blocks, rows, scored)
         both_ways.append(
             {

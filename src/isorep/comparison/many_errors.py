@@ -20,7 +20,7 @@ from ..moments import JointMoments, Moments, joint_moments, merged, merged_witho
 from ..pairs import half_variance_share
 from ..representation import Array, Matrix, rounding_of
 from ..resampling import LEVEL, Null, jackknife_se
-from ..results import Record
+from ..results import Record, largest, least
 from ..rows import ProjectedRows, block_rows, blocks, map_blocks, map_rows
 from ..threads import Crew
 from .fits import TrainingSet, UnmixedSide, fit, ica_rung
@@ -324,8 +324,7 @@ class RungMatrix(Record):
     @property
     def worst(self) -> tuple[int, int]:
         """The worst ordered pair: source and target."""
-        i, j = np.unravel_index(int(np.argmax(np.where(apart(len(self.error)), self.error, -1))), self.error.shape)
-        return int(i), int(j)
+        return largest({(int(i), int(j)): float(self.error[i, j]) for i, j in np.argwhere(apart(len(self.error)))})
 
     @property
     def symmetric(self) -> Array:
@@ -386,7 +385,7 @@ def rung_matrices(
     for (i, j), errors in pairs.items():
         rest = errors.sizes.sum() - errors.sizes
         ratios = {name: each.sum() / errors.sizes.sum() for name, each in errors.held_out.items()}
-        best = min(ratios, key=lambda name: ratios[name])
+        best = least(ratios)
         with np.errstate(invalid="ignore"):  # all rows that are scored lie in one fold
             partial = {name: (each.sum() - each) / rest for name, each in errors.held_out.items()}
         for name in names:

@@ -13,6 +13,7 @@ from ..report.figures import Clustered, Heatmap, IntervalRow, Intervals, Line, L
 from ..report.page import page_of, size
 from ..report.read import MISSING, count, fixed, percent
 from ..representation import Array
+from ..results import largest, least
 from .many_errors import RungMatrix, apart
 from .many_result import Ensemble
 from .many_verdict import LEAST_RUNS
@@ -162,8 +163,8 @@ def _heat_map(rung: RungMatrix, result: Ensemble, lead: bool) -> Figure:
     order = [run for run in result.clustering.order if run < MOST_RUNS]
     names, count = result.names, len(result.runs)
     values = tuple(tuple(None if i == j else float(rung.error[i, j]) for j in order) for i in order)
-    every = [(float(rung.error[i, j]), i, j) for i in sorted(order) for j in sorted(order) if i != j]
-    (best, a, b), (worst, c, d) = min(every), max(every)
+    every = {(i, j): float(rung.error[i, j]) for i in sorted(order) for j in sorted(order) if i != j}
+    (a, b), (c, d) = least(every), largest(every)
     # The tree joins runs by their places in the drawing; of a part of the runs there is none.
     at = {run: place for place, run in enumerate(order)}
     joins = result.clustering.linkage.tolist() if lead and len(order) == count else []
@@ -178,7 +179,7 @@ def _heat_map(rung: RungMatrix, result: Ensemble, lead: bool) -> Figure:
         "Errors as they are (identity)" if rung.name == "identity" else f"Errors up to {rung_name(rung.name)}",
         caption if tree else "",
         f"Heat map of {len(order)} by {len(order)} runs, {rung_name(rung.name)}. Closest are {names[a]} and {names[b]} "
-        f"({three(best)}), farthest {names[c]} and {names[d]} ({three(worst)}).",
+        f"({three(every[a, b])}), farthest {names[c]} and {names[d]} ({three(every[c, d])}).",
         Clustered(values, tuple(names[run] for run in order), tree, ("target", "source")),
         narrow=not lead,
     )

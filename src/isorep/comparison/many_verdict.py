@@ -9,7 +9,7 @@ import numpy as np
 
 from ..report.charts import PHRASES
 from ..representation import Array
-from ..results import Record, decimals, significant
+from ..results import Record, decimals, largest, significant
 from .many_errors import RungMatrix
 from .result import Verdict
 from .verdict import LEAST_SCORED, WITHOUT_LINEAR, WITHOUT_NULL, agrees, suffices, too_few_scored
@@ -162,7 +162,7 @@ def _who(count: int, apart: int) -> str:
 
 def _left(rung: RungMatrix, ordered: list[tuple[int, int]], names: Sequence[str]) -> str:
     errors = {pair: float(rung.error[pair]) for pair in ordered}
-    i, j = max(errors, key=lambda pair: errors[pair])
+    i, j = largest(errors)
     mean = float(np.mean(list(errors.values())))
     chance = (
         "" if rung.null is None else f"chance {significant(float(np.mean([rung.null[pair] for pair in ordered])))}; "

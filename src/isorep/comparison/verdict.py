@@ -13,7 +13,7 @@ so that they can be the verdict only where least squares fails.
 from __future__ import annotations
 
 from ..report.charts import PHRASES
-from ..results import decimals, significant
+from ..results import decimals, least, significant
 from .result import Rung, Verdict
 
 TOLERANCE = 0.03  # mean distances to the mean
@@ -57,7 +57,7 @@ def too_few_scored(scored: int) -> str:
 
 def best_rung(rungs: dict[str, Rung]) -> str:
     """The rung with the smallest held-out error."""
-    return min(rungs, key=lambda name: rungs[name].held_out.mean)
+    return least({name: rung.held_out.mean for name, rung in rungs.items()})
 
 
 def _sentence(rung: Rung, source: str, target: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..alignment.base import Error
 from ..resampling import Null
-from ..results import Record, ResultRecord, told
+from ..results import Record, ResultRecord, largest, least, told
 from .bound import VIOLATED, Assumption, Bound, Finding
 from .ends import EndMap
 
@@ -185,8 +185,8 @@ class LayerGeometry(ResultRecord):
     @property
     def sentence(self) -> str:
         """The result in short."""
-        best = min(self.layers, key=lambda layer: layer.scaled.mean)
-        worst = max(self.layers, key=lambda layer: layer.scaled.mean)
+        errors = {place: layer.scaled.mean for place, layer in enumerate(self.layers)}
+        best, worst = (self.layers[place] for place in (least(errors), largest(errors)))
         ranks = "" if self.spearman is None else f" Rank correlation with the rest's constant: {self.spearman:.2f}."
         near, far = (f"{layer.scaled.mean:.4f}" for layer in (best, worst))
         measured = f"the closest layer is {best.name} ({near} diameters held out) and the farthest {worst.name} ({far})"
