@@ -71,6 +71,8 @@ GROUPS = {
 }
 """The commands in the groups and with the summaries that ``isorep --help`` shows."""
 
+_MOST_ARENAS = -8  # M_ARENA_MAX of malloc.h
+
 
 class _Grouped(TyperGroup):
     """Commands by group, in the order of ``GROUPS``."""
@@ -135,8 +137,20 @@ def run() -> None:
             stream.reconfigure(errors="backslashreplace")
     if not any(isinstance(finder, _Postponed) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Postponed())
+    _share_freed_memory()
     with _Asked() as asked:
         _run(asked)
+
+
+def _share_freed_memory() -> None:
+    """Let all threads allocate from one arena, where the C library is glibc.
+
+    By default each thread keeps what it frees for itself: of 50,000 x 768 that is a fifth of the peak.
+    """
+    import ctypes
+
+    if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "mallopt"):
+        library.mallopt(_MOST_ARENAS, 1)
 
 
 class _Postponed:

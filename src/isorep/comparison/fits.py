@@ -213,7 +213,7 @@ def unmix(
         rows = chosen[run] if part is None else chosen[run][part_of[chosen[run]] == part]
         values = runs[run]
         everything = len(rows) == values.shape[0]
-        if everything and isinstance(values, np.ndarray) and values.dtype in FLOATS:
+        if everything and values.dtype in FLOATS:  # the passes read a file themselves
             return _fitted_ica(values, rounding_of(values), seed, deadline)
         sample = read_rows(values, slice(None) if everything else rows)
         if len(sample) < 2 or not (sample != sample[0]).any():  # differences of float16 may overflow
@@ -336,7 +336,7 @@ def _ica_maps(training: Moments, source: FittedICA, target: FittedICA) -> Maps:
     )
 
 
-def _fitted_ica(rows: Array, rounding: float, seed: int, deadline: Deadline) -> FittedICA:
+def _fitted_ica(rows: Matrix, rounding: float, seed: int, deadline: Deadline) -> FittedICA:
     """The ICA of some rows; the comparison's caveats report convergence and Gaussian components.
 
     With few rows per column, and in thousands of columns, a search follows only where more than a few components can
@@ -345,12 +345,12 @@ def _fitted_ica(rows: Array, rounding: float, seed: int, deadline: Deadline) -> 
     deadline.leave()
     source, contrast = as_source(rows), contrast_named("logcosh")
     whitening = whiten(source, rounding=rounding)
-    sweeps = int(np.clip(_ICA_WORK / (4 * rows.size * rows.shape[1]), *_ICA_SWEEPS))
+    n, d = (int(size) for size in rows.shape)
+    sweeps = int(np.clip(_ICA_WORK / (4 * n * d**2), *_ICA_SWEEPS))
 
     def report(*_: object) -> None:
         deadline.leave()
 
-    n, d = rows.shape
     if d > WIDE_MATRIX or (d > WIDE and n < _FEW_ROWS * d):
         few = few_components(source, whitening, contrast, seed, tol=_ICA_TOL, max_iter=sweeps, report=report)
         deadline.leave()
