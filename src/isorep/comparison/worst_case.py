@@ -41,8 +41,8 @@ _FEWEST_STEPS, _MOST_STEPS = 4, 150  # of a round
 _MOST_POWER = 8.0  # exponent of the residuals that multiply the weights
 _ANCHORS = 128
 _KEPT_PAIRS = 256
-_BUDGET = 4e10  # floating-point operations for the weighted fits of a bracket: some two seconds of one core
-_DEAR = 1e8  # rows x width^2 beyond which brackets share their working set
+_BUDGET = (2e10, 4e10)  # floating-point operations for the weighted fits of a bracket: some two seconds of one core,
+_PASSES = 100.0  # and between these so many per product of a pass over all rows: time then grows with the rows
 _WORST_ROWS = 10
 _ROUNDING = 64 * float(np.finfo(np.float64).eps)  # relative rounding, subtracted from lower bounds
 
@@ -164,8 +164,9 @@ def certify(
 ) -> list[WorstCase]:
     """The certificates without or with a scale, from rows and their moments; errors divided by ``unit``.
 
-    For large inputs, the second certificate starts from the working set of the first. After a deadline the brackets
-    stay as wide as they are; they remain valid.
+    The second certificate starts from the rows that the first one needed, with equal weights: those of the first have
+    all but left rows out that the second needs. After a deadline the brackets stay as wide as they are; they remain
+    valid.
     """
     until = deadline or Deadline()
     x, y = brought_here(x, NEAR_CELLS), brought_here(y, NEAR_CELLS)
@@ -175,12 +176,11 @@ def certify(
         progress(0, len(scales))
     reach = float(np.sqrt(np.trace(moments.xx)) + np.sqrt(np.trace(moments.yy)))
     certificates: list[WorstCase] = []
-    pairs, working = None, None
-    dear = x.shape[0] * float(max(x.shape[1], y.shape[1])) ** 2 > _DEAR
+    pairs, needed = None, None
     for scale in scales:
         start = orthogonal_map(moments, *nearest_rotation(padded(moments.xy)), scale=scale)
         norms = _residuals(x, y, start)
-        low, high, working = _exchange(x, y, norms, scale, working if dear else None, until)
+        low, high, needed = _exchange(x, y, norms, scale, needed, until)
         if pairs is None:
             pairs = _distorted_pairs(x, y, moments, norms, np.random.default_rng(seed))
         distortion = _smallest_distortion(pairs, scale)
@@ -235,18 +235,20 @@ def sample_claim(norms: Array, units: int) -> SampleClaim:
 
 
 def _exchange(
-    x: Matrix, y: Matrix, norms: Array, scale: bool, working: _WorkingSet | None, until: Deadline
-) -> tuple[float, float, _WorkingSet]:
-    """Lower and upper bound, given the residuals of a first map, and the final working set.
+    x: Matrix, y: Matrix, norms: Array, scale: bool, first: Array | None, until: Deadline
+) -> tuple[float, float, Array]:
+    """Lower and upper bound, given the residuals of a first map, and the rows of the final working set.
 
     The weighted fits run on a working set of rows; lower bounds from it are valid for all rows, and every map is
     evaluated on all of them. Rows with larger errors than those of the working set join it; it at most doubles.
     """
     n, d = len(norms), max(x.shape[1], y.shape[1])
-    if working is None:
+    if first is None:
         size = min(n, max(_EXCHANGED, 2 * d))
-        working = _WorkingSet(np.sort(np.argpartition(-norms, size - 1)[:size]), np.full(size, 1.0 / size))
-    low, high, work, stalled = 0.0, float(norms.max()), _BUDGET, 0
+        first = np.sort(np.argpartition(-norms, size - 1)[:size])
+    working = _WorkingSet(first, np.full(len(first), 1.0 / len(first)))
+    low, high, stalled = 0.0, float(norms.max()), 0
+    work = float(np.clip(_PASSES * n * d * d, *_BUDGET))
     for _ in range(_ROUNDS):
         before = (low, high)
         a_step = len(working.rows) * 4.0 * d * d + 20.0 * d**3
@@ -265,7 +267,7 @@ def _exchange(
         closed = high <= low * (1 + CLOSE)
         if closed or stalled == 2 or work < 0 or until.passed:  # the group is not convex: some gaps do not close
             break
-    return low, high, working
+    return low, high, working.rows
 
 
 @dataclass(frozen=True, eq=False)
