@@ -66,14 +66,12 @@ def main() -> None:
 def command_part(n: int, d: int, runs: int) -> dict[str, Any]:
     print(f"COMMAND isorep compare, all defaults: {runs} runs of {n:,} x {d} float32")
     with tempfile.TemporaryDirectory() as folder:
-        rows = [Path(folder) / f"run{run}.npy" for run in range(runs)]
-        for path, values in zip(rows, realistic(n, d, runs), strict=True):
-            np.save(path, values)
+        rows = apart(save_realistic, Path(folder), n, d, runs)
         told = Path(folder) / "result.json"
         result: dict[str, Any] = {"n": n, "d": d, "runs": runs, "inputs_gb": runs * n * d * 4 / 1e9}
-        result |= run_command([*map(str, rows), "--json", str(told)], None)
+        result |= run_command([*rows, "--json", str(told)], None)
         stages = json.loads(told.read_text()).get("seconds", {})
-        one = run_command([*map(str, rows)], "1")
+        one = run_command(rows, "1")
         result |= {"one_thread_cpu_s": one["cpu_s"], "stages_s": stages}
     show("all defaults, wall", result["wall_s"], f"{result['cpu_s']:.1f} s of processor time")
     show("  one thread, processor time", result["one_thread_cpu_s"])
@@ -96,7 +94,7 @@ def sizes_part(scale: float) -> list[dict[str, Any]]:
     for n, d, runs in (*growing, (5_000_000, 64, 2), (20_000, 4_096, 2), (2_000, 64, 40)):
         n = max(int(n * scale), 1_000)
         with tempfile.TemporaryDirectory() as folder:
-            files = write_realistic(Path(folder), n, d, runs)
+            files = apart(write_realistic, Path(folder), n, d, runs)
             result = {"n": n, "d": d, "runs": runs, "inputs_gb": runs * n * d * 4 / 1e9} | run_command(files, None)
         results.append(result)
         show(f"{runs} runs of {n:,} x {d}", result["wall_s"], f"{1e6 * result['wall_s'] / n:.0f} µs per row")
@@ -152,6 +150,14 @@ def realistic(n: int, d: int, runs: int) -> list[np.ndarray]:
     turns = [np.linalg.qr(rng.normal(size=(d, d)))[0] for _ in range(runs)]
     noise = 0.1 * shared.std()
     return [(shared @ turn + noise * rng.normal(size=(n, d))).astype(np.float32) for turn in turns]
+
+
+def save_realistic(folder: Path, n: int, d: int, runs: int) -> list[str]:
+    """Write them, in a process apart: the system counts the memory of whoever starts a command as the command's."""
+    paths = [str(folder / f"run{run}.npy") for run in range(runs)]
+    for path, values in zip(paths, realistic(n, d, runs), strict=True):
+        np.save(path, values)
+    return paths
 
 
 def run_by_hand(n: int, d: int) -> float:
