@@ -150,7 +150,7 @@ clean:
 
 .venv/dev.stamp: .venv/isorep.stamp
 	@echo "installing the development tools into .venv (once)"
-	$(PIP) --editable '.[$(EXTRAS),dev]'
+	$(PIP) --editable '.[$(EXTRAS),onnx,gguf,stores,dev]'
 	@touch $@
 
 .venv/bench.stamp: .venv/isorep.stamp

@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 HASHED = ROOT / "requirements-hashed.txt"
 LICENCES = ROOT / "docs" / "project" / "licences.md"
-EXTRAS = ("io", "bio", "dask", "torch", "hf", "plot", "images")
+EXTRAS = ("io", "bio", "dask", "torch", "hf", "plot", "images", "onnx", "gguf", "stores")
 _HEAD = """\
 # constraints.txt with the hash of every wheel for Linux on x86-64 and CPython 3.11, made by tests/supply.py:
 #   pip install --require-hashes --no-deps -r requirements-hashed.txt

@@ -149,7 +149,7 @@ def test_every_dependency_is_pinned_in_the_constraints():
     }
     for requirement in wanted:
         if not requirement.startswith("isorep["):
-            assert requirement.split(">=")[0].partition("[")[0].lower() in pinned
+            assert re.split(r"[\[;>]", requirement)[0].lower() in pinned
 
 
 def run(*command, cwd, check=True):
