@@ -22,8 +22,9 @@ _GRAPH, _NODE, _INITIALISER, _OUTPUT = 7, 1, 5, 12  # numbers of fields: of the 
 _NODE_OUTPUT, _NODE_KIND, _NAME, _EXTERNAL, _KEY, _VALUE = 2, 4, 1, 13, 1, 2
 _TYPES = {"float": np.float32, "float16": np.float16, "double": np.float64, "int64": np.int64, "int32": np.int32}
 _TYPES |= {"uint8": np.uint8, "int8": np.int8}
-_FILLED = {"attention_mask": np.ones_like, "token_type_ids": np.zeros_like}
-"""Further inputs of language models, which are made from the tokens."""
+_MASK = "attention_mask"
+_FILLED = {_MASK: np.ones_like, "token_type_ids": np.zeros_like}
+"""Further inputs of language models, which are made from the tokens where no mask is given."""
 
 
 @dataclass
@@ -55,14 +56,17 @@ class OnnxModel(nn.Module):
                 f"{path} takes {', '.join(self._inputs)}: a model of one input is needed, not {unknown[0]}"
             )
 
-    def forward(self, inputs: Any) -> Any:
-        """The first output of the graph; layers that are watched by hooks are computed with it."""
+    def forward(self, inputs: Any, kept: Any = None) -> Any:
+        """The first output of the graph; layers that are watched by hooks are computed with it.
+
+        Models that take a mask attend to the tokens that are ``kept``; by default to all.
+        """
         if inputs.device.type != "cpu":
             raise InputError("ONNX models run on the processor: use --device cpu")
         first = self._graph.outputs[0]
         watched = [name for name in self._graph.kinds if self._modules[name]._forward_hooks]  # type: ignore[union-attr]
         names = tuple(dict.fromkeys([*watched, first]))
-        found = self._session(names).run(list(names), self._given(inputs.numpy()))
+        found = self._session(names).run(list(names), self._given(inputs.numpy(), kept))
         returned = None
         for name, value in zip(names, found, strict=True):
             if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
@@ -71,14 +75,15 @@ class OnnxModel(nn.Module):
                 returned = shown if name == first else returned
         return {} if returned is None else {first: returned}
 
-    def _given(self, values: Any) -> dict[str, Any]:
-        """All inputs in their types, from the first one."""
+    def _given(self, values: Any, kept: Any) -> dict[str, Any]:
+        """All inputs in their types, from the first one and the mask."""
         given = {}
         for place, (name, kind) in enumerate(self._inputs.items()):
             wanted = kind.removeprefix("tensor(").removesuffix(")")
             if wanted not in _TYPES:
                 raise InputError(f"{self._path} takes {name} as {kind}, which is not supported")
-            given[name] = (values if not place else _FILLED[name](values)).astype(_TYPES[wanted])
+            made = values if not place else kept if name == _MASK and kept is not None else _FILLED[name](values)
+            given[name] = made.astype(_TYPES[wanted])
         return given
 
     def _session(self, layers: tuple[str, ...]) -> Any:

@@ -183,7 +183,9 @@ class Passes:
         inputs = inputs.to(self._device)
         try:
             if self.source.kind != TRANSFORMER:
-                return module(inputs)
+                from .onnx_file import OnnxModel
+
+                return module(inputs, batch.kept) if isinstance(module, OnnxModel) else module(inputs)
             if self.changes_attention and module.attention_type != module.config.attention_type:
                 module.set_attention_type(module.config.attention_type)
             given: dict[str, Any] = {"output_hidden_states": True} if hidden else {}

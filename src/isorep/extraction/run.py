@@ -343,6 +343,7 @@ def _offsets(windows: Sequence[Window]) -> Array:
 
 _TOKENS = 32  # of a document that is tried
 _PADDING = 3
+_TRIED_FOR_PADDING = 256  # examples among which one with padding is sought
 _SINGLE, _HALF = 1e-3, 0.1  # largest differences that rounding makes, in units of the largest value
 
 
@@ -383,15 +384,16 @@ def try_document(passes: Passes, first: Batch, context: int | None, pad: int) ->
 
 
 def try_rows(passes: Passes, examples: Rows, pad: int | None, batch: int | None) -> Trial:
-    """Run an example twice alone, and once together with another one."""
+    """Run an example twice alone, and once together with another one; one with padding also without it."""
+    padding = _padding_notes(passes, examples, pad)
     if examples.count < 2:
-        return Trial()
+        return Trial(notes=padding)
     pair, one = rows_batch(examples, 0, 2, pad), rows_batch(examples, 1, 2, pad)
     with passes.outputs() as outputs:
         alone, again = outputs(one), outputs(one)
         notes = _random(passes, alone, again)
         if notes or batch == 1 or not all(each.dim() for each in alone):  # a number is refused with its shape
-            return Trial(notes=notes)
+            return Trial(notes=notes or padding)
         both = outputs(pair)
     for layer, single, double in zip(passes.layers, alone, both, strict=True):
         if (len(single), len(double)) != (1, 2):
@@ -400,7 +402,39 @@ def try_rows(passes: Passes, examples: Rows, pad: int | None, batch: int | None)
             mixed = f"layer {layer.label!r} gives an example other values when another one is in the batch"
             why = "its first axis is not that of examples (batch_first=True?), or it takes statistics of the batch"
             raise InputError(f"{mixed}: {why}; --batch 1 runs each example alone")
-    return Trial()
+    return Trial(notes=padding)
+
+
+def _padding_notes(passes: Passes, examples: Rows, pad: int | None) -> tuple[str, ...]:
+    """Layers in which an example of token ids has other values without the padding after it."""
+    if pad is None or examples.kind != "tokens":
+        return ()
+    some = rows_batch(examples, 0, min(examples.count, _TRIED_FOR_PADDING), pad)
+    if some.kept is None or some.inputs.ndim != 2:
+        return ()
+    lengths = some.kept.sum(axis=1)
+    ended = (some.kept == (np.arange(some.kept.shape[1]) < lengths[:, None])).all(axis=1)  # padding comes last
+    found = np.flatnonzero(ended & (lengths > 0) & (lengths < some.kept.shape[1]))
+    if not len(found):
+        return ()
+    row, count = int(found[0]), int(lengths[found[0]])
+    whole = Batch(some.inputs[row : row + 1], some.kind, None, some.kept[row : row + 1])
+    short = Batch(whole.inputs[:, :count], some.kind, None, np.ones((1, count), dtype=bool))
+    with passes.outputs() as outputs:
+        padded_ones = outputs(whole)
+        try:
+            alone = outputs(short)
+        except InputError:  # a model of one length takes no other, so an example is what it is with its padding
+            return ()
+    changed = []
+    for layer, a, b in zip(passes.layers, alone, padded_ones, strict=True):
+        b = b[:, :count] if b.dim() == 3 else b
+        if a.shape == b.shape and _far(a, b):
+            changed.append(layer.label)
+    if not changed:
+        return ()
+    named = ", ".join(changed[:3]) + (", ..." if len(changed) > 3 else "")
+    return (f"padding changes layer {named}: rows of padded examples are not what these give alone",)
 
 
 def _random(passes: Passes, one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> tuple[str, ...]:

@@ -101,6 +101,37 @@ def test_language_models_get_a_mask_and_segments_and_other_inputs_are_refused(tm
         isorep.extract(tmp_path / "two.onnx", X)
 
 
+def as_float(name, output):
+    to_float = part(5, part(1, "to") + part(3, FLOAT) + part(20, 2))
+    return part(1, part(1, name) + part(2, output) + part(3, output) + part(4, "Cast") + to_float)
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_a_model_with_a_mask_does_not_attend_to_padding_and_one_without_gets_a_note(tmp_path, masked):
+    """The sum over the sequence: with a mask that of the example alone, without one that of its padding, too."""
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    graph = as_float("input_ids", "x") + part(5, part(1, 1) + part(2, INT64) + part(8, "axis") + part(7, b"\x01"))
+    graph += as_float("attention_mask", "m") + node("Mul", ["x", "m"], "z") if masked else b""
+    graph += node("ReduceSum", ["z" if masked else "x", "axis"], "y") + part(
+        11, value("input_ids", "n", "t", kind=INT64)
+    )
+    graph += part(11, value("attention_mask", "n", "t", kind=INT64)) if masked else b""
+    path = tmp_path / "sum.onnx"
+    path.write_bytes(model(graph + part(12, value("y", "n", 1))))
+    tokens = np.array([[1, 2, 3], [4, 9, 9], [5, 6, 9]])
+    found = isorep.extract(path, tokens, pad=9)
+    alone = [[6.0], [4.0], [11.0]]
+    noted = [note for note in found.caveats if "padding changes layer output" in note]
+    if masked:
+        np.testing.assert_allclose(found["output"].values, alone)
+        assert not noted
+    else:
+        np.testing.assert_allclose(found["output"].values, [[6.0], [22.0], [20.0]])
+        assert len(noted) == 1
+    full = isorep.extract(path, tokens[:1], pad=9)
+    assert not any("padding" in note for note in full.caveats)
+
+
 def test_weights_in_another_file_are_read_from_the_folder_of_the_model_alone(tmp_path):
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     (tmp_path / "toy.data").write_bytes(W.tobytes())
