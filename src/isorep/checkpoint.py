@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .errors import InputError
-from .files import replacing, require_writable
+from .files import replacing, require_regular, require_writable
 
 
 def digest(facts: dict[str, Any], arrays: dict[str, Any]) -> str:
@@ -55,6 +55,7 @@ class Checkpoint:
         """Facts and arrays, if there is a file; that of another computation is refused."""
         from safetensors import SafetensorError, safe_open
 
+        require_regular(self.path)
         try:
             with safe_open(self.path, self._library) as file:
                 facts = json.loads((file.metadata() or {}).get("isorep", "{}"))

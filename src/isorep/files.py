@@ -100,6 +100,12 @@ def finite_json(result: Any, **on_one_line: Any) -> str:
     return text + "\n"
 
 
+def require_regular(path: Path) -> None:
+    """Refuse a pipe, a device or a folder where a file is read: opening a pipe may wait for ever."""
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is not a regular file")
+
+
 def write_text(path: str | Path, text: str) -> None:
     """Write to a temporary file next to the target, then rename, so that the target is never incomplete.
 

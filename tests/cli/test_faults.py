@@ -52,6 +52,53 @@ def test_handlers_of_signals_are_put_back(isorep_command):
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("compare", "a.npy", "pipe.npy"),
+        ("compare", "a.npy", "a.npy", "--examples", "pipe.txt"),
+        ("compare", "a.npy", "a.npy", "--groups", "pipe.csv"),
+        ("ica", "fit", "a.npy", "-o", "model.safetensors"),  # its checkpoint is a pipe
+        ("ica", "apply", "pipe.safetensors", "a.npy", "out.npy"),
+        ("report", "pipe.json"),
+        ("disentangle", "pipe.npz"),
+        ("translate", "apply", "pipe.safetensors", "a.npy", "out.npy"),
+        (
+            "translate",
+            "fit",
+            "a.npy",
+            "a.npy",
+            "-o",
+            "out.safetensors",
+            "--queries",
+            "a.npy",
+            "--relevance",
+            "pipe.txt",
+        ),
+        ("extract", "torch.nn:Identity", "pipe.jsonl", "-o", "out"),
+        ("extract", "torch.nn:Identity", "a.npy", "--weights", "pipe.safetensors", "-o", "out"),
+        ("extract", "pipe.onnx", "a.npy", "-o", "out"),
+        ("extract", "pipe.gguf", "a.npy", "-o", "out"),
+        ("decoder", "torch.nn:Identity", "a.npy", "--weights", "pipe.safetensors"),
+        ("decoder", "pipe.pt", "a.npy"),
+    ],
+    ids=" ".join,
+)
+def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(tmp_path, monkeypatch, isorep_command, call):
+    """Opening a pipe without a writer waits for ever, in native code past all signals but SIGKILL."""
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", np.random.default_rng(0).normal(size=(40, 3)))
+    pipes = [word for word in call if word.startswith("pipe.")] or ["model.safetensors.checkpoint"]
+    os.mkfifo(pipes[0])
+    files = sorted(os.listdir())
+    done = isorep_command(*call)
+    assert done.code == 2
+    assert pipes[0] in done.err
+    assert done.err.count("\n") == 1
+    assert sorted(os.listdir()) == files
+
+
 @pytest.mark.parametrize("change", ["shorter", "other"])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_an_input_that_changes_during_a_run_is_refused(tmp_path, monkeypatch, change, order):

@@ -131,6 +131,16 @@ def test_rounding_is_never_certified_as_a_distance(rng, size):
     assert worst_case(x, x).lower == 0
 
 
+@pytest.mark.parametrize("turn", [np.eye(3), np.eye(3)[::-1], 2 * np.eye(3)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_hot_rows_that_fit_exactly_are_certified(turn, dtype):
+    """Errors are rounding, and differ by many orders of magnitude between the steps of the weighted fits."""
+    x = np.eye(3, dtype=dtype)[np.arange(60) % 3]
+    result = isorep.compare(x, (x @ turn).astype(dtype), n_null=2)
+    scaled = result.worst_case["rigid_with_scale"]
+    assert 0 <= scaled.lower <= scaled.upper < 1e-5
+
+
 def test_the_worst_rows_are_named_by_id(rng):
     x = rng.normal(size=(100, 3))
     y = x @ rotation(3, 0)

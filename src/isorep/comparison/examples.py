@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, MissingFileError, import_extra
+from ..files import require_regular
 from ..representation import Array
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
@@ -32,6 +33,7 @@ def read_examples(path: str | Path) -> list[str | Path]:
         return list(images)
     if not path.exists():
         raise MissingFileError(f"{path} does not exist")
+    require_regular(path)
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:
@@ -82,6 +84,8 @@ def _pillow() -> Any:
 
 def _thumbnail(path: Path, side: int) -> str:
     """A small picture; of a file that is none, its name: the comparison is done, and need not fail for it."""
+    if not path.is_file():  # opening a pipe may wait for ever
+        return path.name
     try:
         with _pillow().open(path) as image:
             small = image.convert("RGB")

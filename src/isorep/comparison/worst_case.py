@@ -324,7 +324,8 @@ def _lawson(x: Array, y: Array, weights: Array, scale: bool, most_steps: int) ->
             low = max(low, reached)
             if high <= low * (1 + CLOSE):
                 break
-            weights = best_weights * (best_norms / (high or 1.0) + 1e-15) ** power
+            # Their own largest is the unit: that of another step may be rounding, and powers of the ratio overflow.
+            weights = best_weights * (best_norms / (float(best_norms.max()) or 1.0) + 1e-15) ** power
             weights = weights / weights.sum()
     return _WeightedFit(low, high, best, best_weights, steps)
 

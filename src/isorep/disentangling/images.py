@@ -12,6 +12,7 @@ import numpy as np
 from ..annotated import is_annotated
 from ..errors import InputError, MissingFileError
 from ..extraction.data import IMAGES, open_image, pillow
+from ..files import require_regular
 from ..representation import Array
 from ..rows import Progress, no_progress
 from ..settings import check_counts
@@ -95,6 +96,7 @@ def _stored(path: Path, key: str | None) -> Any:
     """The array of a file, which stays there until images are chosen; nothing is unpickled."""
     if not path.exists():
         raise MissingFileError(f"{path} does not exist")
+    require_regular(path)
     if path.suffix == ".npy":
         return npy.load(path, key, None).values
     if path.suffix == ".npz":

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, MissingFileError, import_extra
+from ..files import require_regular
 from ..representation import Array, Matrix, notes_on
 from ..rows import blocks
 from ..settings import check_choice, check_counts
@@ -52,6 +53,8 @@ def open_data(
     path, key = split_key(data, None)
     if not path.exists():
         raise MissingFileError(f"{path} does not exist")
+    if not path.is_dir():
+        require_regular(path)
     fields = (text_field if key is None else key, id_field, group_field)
     opened = (_folder if path.is_dir() else _file)(path, key, kind, fields, pixels or {})
     if group_field is not None and not opened.has_groups:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, MissingFileError, import_extra
+from ..files import require_regular
 from ..models.evaluation import import_torch, said
 from ..models.load import imported, made, names_code, with_weights
 from ..settings import check_choice
@@ -182,6 +183,7 @@ def _readable(module: Any, text: str) -> Any:
 
 def _refusal(path: Path) -> str:
     """Why a file is not a model."""
+    require_regular(path)
     with path.open("rb") as file:
         start = file.read(4)
     if path.suffix == ".py":

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, MissingFileError
-from ..files import replacing
+from ..files import replacing, require_regular
 from ..representation import Array
 from .evaluation import first_line, import_torch, said
 
@@ -83,6 +83,7 @@ def with_weights(module: Any, text: str, path: Path, *, torch_files: bool = Fals
         raise InputError(f"{text} is not a torch module, so it has no parameters to load from {path}")
     if not path.exists():
         raise MissingFileError(f"{path} does not exist")
+    require_regular(path)
     tensors = _stored(path, torch_files)
     try:
         module.load_state_dict(tensors | _tied(module, tensors))
@@ -164,6 +165,7 @@ def read_arrays(path: Path, belongs: str, noun: str) -> tuple[dict[str, Array], 
 
     if not path.exists():
         return None
+    require_regular(path)
     try:
         with safe_open(path, "np") as file:
             known = file.metadata() or {}

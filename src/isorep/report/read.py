@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, MissingFileError
+from ..files import require_regular
 
 MISSING = "–"
 
@@ -60,6 +61,7 @@ def read_result(path: str | Path) -> dict[str, Any]:
         raise InputError(f"{path} is a folder: name a result that isorep wrote with --json")
     if not path.exists():
         raise MissingFileError(f"{path} does not exist")
+    require_regular(path)
     with path.open("rb") as file:
         raw = file.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:

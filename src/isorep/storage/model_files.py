@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from ..errors import InputError, MissingFileError
-from ..files import replacing, require_writable
+from ..files import replacing, require_regular, require_writable
 from ..representation import Array
 from .scratch import memory_size
 
@@ -43,8 +43,7 @@ def require_model_path(path: str | Path, inputs: Sequence[str | Path] = (), noun
         raise InputError(f"{path} will hold a {noun}, so its name must end in .safetensors")
     path = path.resolve() if path.is_symlink() else path
     require_writable(path, inputs=inputs)
-    if path.exists() and not path.is_file():
-        raise InputError(f"{path} is not a regular file")
+    require_regular(path)
     return path
 
 
@@ -59,8 +58,7 @@ class ModelFile:
         """Facts that pass the check, and the arrays that these facts declare."""
         if not self.path.exists():
             raise MissingFileError(f"{self.path} does not exist")
-        if not self.path.is_file():
-            raise InputError(f"{self.path} is not a regular file")
+        require_regular(self.path)
         try:
             with safe_open(self.path, "numpy") as file:
                 facts = self._facts(file.metadata() or {})
