@@ -255,3 +255,25 @@ def test_rotations_by_squares_are_those_of_a_decomposition(smallest, monkeypatch
     for mine, other in zip(squared, plain, strict=True):
         np.testing.assert_allclose(mine.matrix, other.matrix, atol=1e-7)
     assert (base.quick_polar(moments.xy, resolved=1e-9) is None) == (smallest < 1e-4)
+
+
+@pytest.mark.parametrize("widths", [(40, 40), (40, 50), (50, 40), (5, 40), (40, 5)])
+def test_a_rotation_between_spans_is_as_near_as_any_and_keeps_the_lengths_of_rows(widths, rng):
+    """Where rows are fewer than columns: the fit of all columns has the same error on the rows it is fitted to."""
+    x, y = (rng.normal(size=(20, width)) @ rng.normal(size=(width, width)) for width in widths)
+    moments = Moments.from_rows(x[:15], y[:15])
+    spans = base.Spans.of_rows(x - x.mean(axis=0), y - y.mean(axis=0), (1e-16, 1e-16))
+    assert len(spans.source) == len(spans.target)
+    np.testing.assert_allclose(spans.source @ spans.source.T, np.eye(len(spans.source)), atol=1e-12)
+    both = zip(
+        base.rigid_maps(moments, spans=spans), base.rigid_maps(moments), (moments, moments.swapped()), strict=True
+    )
+    for inside, everywhere, way in both:
+        assert inside.scale == pytest.approx(everywhere.scale, rel=1e-9)
+        assert inside.squared_error(way) == pytest.approx(everywhere.squared_error(way), rel=1e-6)
+    there, back = base.rigid_maps(moments, spans=spans)
+    for fitted, rows in ((there, x), (back, y)):  # held-out rows, too
+        centred = rows - fitted.source_mean
+        mapped = fitted.apply(rows) - np.pad(fitted.target_mean, (0, max(widths) - len(fitted.target_mean)))
+        expected = fitted.scale * np.linalg.norm(centred, axis=1)
+        np.testing.assert_allclose(np.linalg.norm(mapped, axis=1), expected, rtol=1e-9)

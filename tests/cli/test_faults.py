@@ -64,18 +64,6 @@ def test_handlers_of_signals_are_put_back(isorep_command):
         ("report", "pipe.json"),
         ("disentangle", "pipe.npz"),
         ("translate", "apply", "pipe.safetensors", "a.npy", "out.npy"),
-        (
-            "translate",
-            "fit",
-            "a.npy",
-            "a.npy",
-            "-o",
-            "out.safetensors",
-            "--queries",
-            "a.npy",
-            "--relevance",
-            "pipe.txt",
-        ),
         ("extract", "torch.nn:Identity", "pipe.jsonl", "-o", "out"),
         ("extract", "torch.nn:Identity", "a.npy", "--weights", "pipe.safetensors", "-o", "out"),
         ("extract", "pipe.onnx", "a.npy", "-o", "out"),
@@ -91,12 +79,12 @@ def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(tmp_path, monke
     np.save("a.npy", np.random.default_rng(0).normal(size=(40, 3)))
     pipes = [word for word in call if word.startswith("pipe.")] or ["model.safetensors.checkpoint"]
     os.mkfifo(pipes[0])
-    files = sorted(os.listdir())
+    files = sorted(tmp_path.iterdir())
     done = isorep_command(*call)
     assert done.code == 2
     assert pipes[0] in done.err
     assert done.err.count("\n") == 1
-    assert sorted(os.listdir()) == files
+    assert sorted(tmp_path.iterdir()) == files
 
 
 @pytest.mark.parametrize("change", ["shorter", "other"])

@@ -55,3 +55,9 @@ def test_a_page_that_cannot_be_written_is_refused_before_the_work(isorep_command
         done = isorep_command(*command)
         assert done.code == 2
         assert "cannot be written there" in done.err
+
+
+def test_an_empty_name_ends_with_one_sentence(isorep_command):
+    done = isorep_command("report", "")
+    assert done.code == 2
+    assert done.err.count("\n") == 1

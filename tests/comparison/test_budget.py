@@ -128,6 +128,7 @@ def test_a_share_of_a_deadline_ends_with_it():
 def test_default_draws_are_a_hundred_but_for_very_many_columns():
     assert default_draws(2000, 64, 64) == default_draws(50_000, 768, 384) == 100
     assert default_draws(20_000, 4096, 4096) == default_draws(20_000, 3, 4096) == 20
+    assert default_draws(100, 1500, 1500) == 20, "with few rows every fold is held out in every pairing"
 
 
 def test_few_default_draws_have_a_fitted_tail_and_few_that_were_asked_for_are_counted(pair, monkeypatch):

@@ -245,3 +245,16 @@ def test_the_figure_shows_the_bounds_and_distances_only_without_a_scale(rng):
         assert names == ["least squares", "best possible", "at least, by distances"][:rows]
         assert axes.get_xlim()[1] >= found.least_squares_sup
     assert isorep.worst_case(x, x).plot_scores(Figure().subplots()).get_xlim()[0] == 0  # where all of them are 0
+
+
+@pytest.mark.parametrize("widths", [(30, 30), (30, 4), (4, 30), (30, 25)])
+def test_more_columns_than_rows_are_bracketed_as_in_the_coordinates_of_their_span(widths):
+    """12 rows in a few dimensions, and the same rows turned into many: no distance changes, so no bound does."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(12, 4)), rng.normal(size=(12, 4))
+    wide = [rows @ rotation(width, 1)[:4, :] for rows, width in zip((x, y), widths, strict=True)]
+    for scale in (False, True):
+        few, many = worst_case(x, y, scale=scale), worst_case(*wide, scale=scale)
+        assert max(few.lower, many.lower) <= min(few.upper, many.upper) * (1 + 1e-9)
+        assert many.least_squares_sup == pytest.approx(few.least_squares_sup, rel=1e-6)
+        assert many.rms == pytest.approx(few.rms, rel=1e-6)

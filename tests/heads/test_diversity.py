@@ -324,3 +324,10 @@ def test_heads_that_are_always_related_are_those_without_repeated_rows():
     assert any(words in caveat for caveat in isorep.heads.diversity(rows).caveats)
     assert not any(words in caveat for caveat in isorep.heads.diversity(np.vstack([rows, rows[:2]])).caveats)
     assert not any(words in caveat for caveat in isorep.heads.diversity(rng.normal(size=(6, 4))).caveats)
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e100])
+def test_dimensions_in_use_have_no_unit(size):
+    head = np.random.default_rng(0).normal(size=(30, 4))
+    found, usual = (spectrum(scale * head, "head").participation for scale in (size, 1.0))
+    assert found == pytest.approx(usual, rel=1e-9)

@@ -225,3 +225,12 @@ def test_applying_to_other_columns_or_to_values_that_are_not_finite_is_refused(t
     with pytest.raises(InputError, match="x holds 1 infinite value, the first at row 500, column 2"):
         isorep.write(applied(ica, Representation(spoilt, name="x")), tmp_path / "s.csv")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_values_that_overflow_are_refused_and_not_written(tmp_path):
+    rows = np.random.default_rng(0).laplace(size=(300, 3))
+    ica = isorep.ICA(random_state=0).fit(rows)
+    ica.components_ = np.full_like(ica.components_, 1e308)
+    with pytest.raises(isorep.InputError, match="overflow"):
+        ica.transform(1e10 * rows)
+    assert np.isfinite(isorep.ICA(random_state=0).fit(rows).transform(1e10 * rows)).all()

@@ -259,3 +259,23 @@ def test_neighbours_do_not_depend_on_an_extreme_scale(rng, metric, power):
     wanted = nearest(x, x, 5, metric=metric, itself=False)
     scaled = (x.astype(np.float64) * 2.0**power).astype(np.float32 if power > -100 else np.float64)
     np.testing.assert_array_equal(nearest(scaled, scaled, 5, metric=metric, itself=False), wanted)
+
+
+@pytest.mark.parametrize("debiased", [False, True])
+@pytest.mark.parametrize("size", [1e-60, 1e-30, 1e30, 1e60])
+def test_cka_has_no_unit_at_any_size_of_values(size, debiased):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 3))
+    y = x @ rng.normal(size=(3, 3)) + 0.3 * rng.normal(size=(60, 3))
+    found, usual = (
+        isorep.similarity.cka(scale * x, scale * y, debiased=debiased, permutations=20) for scale in (size, 1.0)
+    )
+    assert found.value == pytest.approx(usual.value, rel=1e-9)
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e100])
+def test_values_whose_fourth_powers_leave_float64_are_refused_as_such(size):
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    for a, b in ((size * x, x), (x, size * x), ((size * x).T.copy(), x.T.copy())):
+        with pytest.raises(isorep.InputError, match="rescale, their fourth powers"):
+            isorep.similarity.cka(a, b)

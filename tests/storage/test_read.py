@@ -272,3 +272,12 @@ def test_parts_of_one_file_are_told_apart_by_their_names(tmp_path):
     anndata.AnnData(rows, obsm={"X_pca": rows, "X_other": 2 * rows}).write_h5ad(tmp_path / "cells.h5ad")
     result = isorep.compare(*(f"{tmp_path}/cells.h5ad::{name}" for name in ("X_pca", "X_other")), n_null=0)
     assert (result.source.name, result.target.name) == ("cells.h5ad::obsm/X_pca", "cells.h5ad::obsm/X_other")
+
+
+@pytest.mark.parametrize("name", ["", " ", "::key"])
+def test_an_empty_name_is_not_the_current_folder(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", np.ones((3, 2)))
+    with pytest.raises(isorep.InputError, match="empty"):
+        isorep.read(name)
+    assert len(isorep.read(".")) == 3

@@ -21,6 +21,7 @@ from ..covariance import (
     factor_covariance,
     factor_preconditioned,
     least_squares,
+    rank_tolerance,
     solve_well_conditioned,
 )
 from ..moments import Moments
@@ -168,6 +169,58 @@ def nearest_rotation(cross: Array) -> tuple[Array, float]:
     return np.asarray(u @ vt), float(singular.sum())
 
 
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """Orthonormal axes, as rows, that span the rows of either side, where these are fewer than its columns.
+
+    Both have as many axes, in the columns of the wider side: a narrower one is padded.
+    """
+
+    source: Array
+    target: Array
+
+    @classmethod
+    def of_rows(cls, x: Array, y: Array, roundings: tuple[float, float]) -> Spans:
+        """Those of centred rows."""
+        width = max(x.shape[1], y.shape[1])
+        axes = [
+            np.pad(each := row_axes(rows, rounding), ((0, 0), (0, width - each.shape[1])))
+            for rows, rounding in zip((x, y), roundings, strict=True)
+        ]
+        most = max(map(len, axes))
+        return cls(*(_extended(each, most) for each in axes))
+
+    def inside(self, cross: Array) -> Array:
+        """Cross-moments in the coordinates of both spans."""
+        return np.asarray(self.source[:, : cross.shape[0]] @ cross @ self.target[:, : cross.shape[1]].T)
+
+    def outside(self, inner: Array) -> Array:
+        """A map between both spans as one of columns; what is outside of the source's is mapped to zero."""
+        return np.asarray(self.source.T @ inner @ self.target)
+
+    def swapped(self) -> Spans:
+        """The spans of the reverse direction."""
+        return Spans(self.target, self.source)
+
+
+def row_axes(rows: Array, rounding: float) -> Array:
+    """Orthonormal axes, as rows, of the span of some centred rows; the columns themselves where they are fewer."""
+    if rows.shape[1] <= len(rows):
+        return np.eye(rows.shape[1])
+    _, values, axes = np.linalg.svd(rows.astype(np.float64), full_matrices=False)
+    return np.asarray(axes[values > rank_tolerance(rounding) * values[0]])
+
+
+def _extended(axes: Array, most: int) -> Array:
+    """So many axes: those that are missing are drawn outside the span of the others."""
+    if len(axes) == most:
+        return axes
+    drawn = np.random.default_rng(0).standard_normal((most - len(axes), axes.shape[1]))
+    for _ in range(2):  # what rounding left inside
+        drawn = np.linalg.qr((drawn - drawn @ axes.T @ axes).T)[0].T
+    return np.vstack([axes, drawn])
+
+
 def orthogonal_map(moments: Moments, matrix: Array, overlap: float, *, scale: bool = True) -> AffineMap:
     """The map by an orthogonal matrix about the means, with the least-squares scale if ``scale``.
 
@@ -188,14 +241,18 @@ def signed_permutation_maps(moments: Moments) -> tuple[AffineMap, AffineMap]:
     )
 
 
-def rigid_maps(moments: Moments, *, quick: bool = False) -> tuple[AffineMap, AffineMap]:
+def rigid_maps(moments: Moments, *, quick: bool = False, spans: Spans | None = None) -> tuple[AffineMap, AffineMap]:
     """The best rigid motion with a scale, both ways.
 
     ``quick`` is for errors of rows alone, which a few dead columns of the source do not change: these columns are not
-    rotated, and the rotation of the source may be incomplete.
+    rotated, and the rotation of the source may be incomplete. With the spans of all rows that will be mapped, the
+    rotation is one between these.
     """
     polar = None
-    if quick:
+    if spans is not None:
+        turn, overlap = nearest_rotation(spans.inside(moments.xy))
+        polar = spans.outside(turn), overlap
+    elif quick:
         many = max(moments.xy.shape) >= _MANY_COLUMNS
         polar = quick_polar(moments.xy, dead=_DEAD, resolved=_RESOLVED_QUICK if many else _RESOLVED)
     elif max(moments.xy.shape) > WIDE_MATRIX and moments.xy.shape[0] == moments.xy.shape[1]:

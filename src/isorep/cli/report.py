@@ -29,7 +29,7 @@ def command(
     from ..report import read_result, write
 
     if output is None:
-        output = results[0].with_suffix(".html") if len(results) == 1 else Path("report.html")
+        output = results[0].with_suffix(".html") if len(results) == 1 and results[0].name else Path("report.html")
     for result in results:
         if output.resolve() == result.resolve():
             raise InputError(f"the page would replace {result}: name another file with -o")

@@ -12,6 +12,7 @@ from scipy import linalg
 
 from ..alignment.base import (
     AffineMap,
+    Spans,
     component_map,
     identity_map,
     match_components,
@@ -54,6 +55,7 @@ class TrainingSet:
     icas: tuple[FittedICA, FittedICA] | None = None
     inverse: Array | None = None  # of the source's moments, where many pairings share it
     quick: bool = False  # for errors of rows alone: rigid maps need not be complete rotations
+    spans: Spans | None = None  # of all rows, where they are fewer than columns: rigid maps turn one into the other
 
 
 def fit_all(
@@ -96,7 +98,7 @@ def _signed_permutation(training: TrainingSet) -> Maps:
 
 
 def _rigid(training: TrainingSet) -> Maps:
-    return rigid_maps(training.moments, quick=training.quick)
+    return rigid_maps(training.moments, quick=training.quick, spans=training.spans)
 
 
 def _linear(training: TrainingSet) -> Maps:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..alignment.base import Spans
 from ..covariance import Factor
 from ..moments import Moments, merged
 from ..representation import Array, Matrix
@@ -195,6 +196,7 @@ def through_maps(ladder: Ladder, name: str, rows: Array | None) -> Array:
         moments.total,
         moments.factors,
         [each[0] for each in ladder.fitted[name].without],
+        moments.spans,
     )
 
 
@@ -215,11 +217,12 @@ def map_influence(
     total: Moments,
     factors: tuple[Factor, Factor],
     maps: Sequence[Maps],
+    spans: Spans | None = None,
 ) -> Array:
     """Influence of each chosen row on the summed held-out errors through the maps of other folds: (2, rows)."""
     n_folds = len(maps)
     grow = n_folds / (n_folds - 1)  # training sets are that much smaller than all rows
-    weights = [_weights(name, pulls, side, total, factors, maps, grow) for side in range(2)]
+    weights = [_weights(name, pulls, side, total, factors, maps, grow, spans) for side in range(2)]
     prepared = [PreparedMaps(each, centre) for each in maps]
     found = np.empty((2, len(rows)))
     if in_chunks(x, y) is not None:  # the sample is brought here at once
@@ -257,6 +260,7 @@ def _weights(
     factors: tuple[Factor, Factor],
     maps: Sequence[Maps],
     grow: float,
+    spans: Spans | None,
 ) -> list[tuple[Array, float, Array]]:
     """Per fold: the weights of a row's product and of its square, and the other folds' pull."""
     products = pulls.products[side].astype(np.float64)
@@ -272,16 +276,19 @@ def _weights(
             for pull, offset in zip(others, other_sums, strict=True)
         ]
     moments = total if side == 0 else total.swapped()
-    u, singular, vt = np.linalg.svd(moments.xy)
+    here = None if spans is None else spans if side == 0 else spans.swapped()
+    u, singular, vt = np.linalg.svd(moments.xy if here is None else here.inside(moments.xy))
     squares = float(np.trace(moments.xx))
     scale = float(singular.sum()) / squares
     apart = np.add.outer(singular, singular)
     inverse = np.divide(1.0, apart, out=np.zeros_like(apart), where=apart > 1e-9 * singular[0])
     found = []
     for pull, offset in zip(others, other_sums, strict=True):
+        pull = pull if here is None else here.inside(pull)
         turned = u.T @ pull @ vt.T
         rotation = u @ vt
         along = float(np.vdot(pull, rotation)) / squares
         weight = scale * (u @ ((turned - turned.T) * inverse) @ vt) + along * rotation
+        weight = weight if here is None else here.outside(weight)
         found.append((grow * weight, grow * scale * along, offset))
     return found

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from ..alignment.base import summarise
+from ..alignment.base import Spans, summarise
 from ..covariance import Factor, SecondPass, resolve_source
 from ..errors import InputError
 from ..moments import Moments, fold_moments, merged, merged_without
 from ..pairs import Pair, Side, describe_side, half_variance_share, rms_radius, working_dtype
 from ..representation import Array, rounding_of
 from ..resampling import Shuffles, assign_folds
-from ..rows import Deadline, Progress, select
+from ..rows import Deadline, Progress, read_rows, select
 from ..threads import WIDE_MATRIX
 from . import figures
 from .diameter import Diameter, find_diameter
@@ -73,6 +73,7 @@ class PairMoments:
     factors: tuple[Factor, Factor]
     second: tuple[SecondPass | None, SecondPass | None]
     centre: Centre
+    spans: Spans | None = None  # of all rows, where they are fewer than columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +110,11 @@ def measure(design: Design) -> PairMoments:
     forward = resolve_source(total, x, y, fold_of, n_folds)
     reverse = resolve_source(total.swapped(), y, x, fold_of, n_folds)
     centre = Centre(total.source_mean, total.target_mean, working_dtype((x, y), radii))
-    return PairMoments(folds, total, radii, (forward[0], reverse[0]), (forward[1], reverse[1]), centre)
+    spans = None
+    if total.n < max(x.shape[1], y.shape[1]):
+        rows = read_rows(x, slice(None)) - total.source_mean, read_rows(y, slice(None)) - total.target_mean
+        spans = Spans.of_rows(*rows, (rounding_of(x), rounding_of(y)))
+    return PairMoments(folds, total, radii, (forward[0], reverse[0]), (forward[1], reverse[1]), centre, spans)
 
 
 def climb(design: Design, moments: PairMoments, *, intervals: bool = True) -> Ladder:
@@ -152,6 +157,7 @@ def training_set(design: Design, moments: PairMoments, left_out: int | None = No
         moments.total if left_out is None else merged_without(moments.folds, left_out),
         (rounding_of(design.pair.x), rounding_of(design.pair.y)),
         (seconds[0], seconds[1]),
+        spans=moments.spans,
     )
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..covariance import rank_tolerance, solve_well_conditioned
+from ..alignment.base import row_axes
+from ..covariance import solve_well_conditioned
 from ..moments import Moments
 from ..representation import Array, Matrix
 from ..resampling import Null, Shuffles, null_of
@@ -20,6 +21,7 @@ from .residuals import Centre, PreparedMaps, identity_norms, norms_of
 
 DRAWS, FEW_DRAWS = 100, 20  # by default, and where so many would take long: then p-values come from a fitted tail
 _MOST_WORK = 3e13  # floating-point operations of all draws beyond which they take long: some ten minutes
+_USUAL_FOLDS = 5
 _BY_COLUMN = ("identity", "signed_permutation")  # rungs that depend on the axes
 LEAST_ROWS = 4000  # rows that shuffles move, where there are as many, and
 ROWS_PER_DIMENSION = 20  # this many per dimension, if that is more
@@ -77,7 +79,8 @@ def default_draws(n: int, d_x: int, d_y: int) -> int:
     """Default number of shuffled pairings: fewer where columns are so many that each takes seconds."""
     d = float(max(d_x, d_y))
     rows = min(n, max(LEAST_ROWS, ROWS_PER_DIMENSION * d))
-    work = 2 * rows * d**2 + 2 * d**3 + 30 * min(d, rows) ** 3  # products, an assignment, decompositions
+    work = 2 * rows * d**2 + 20 * d**3 + 30 * min(d, rows) ** 3  # products, two assignments, decompositions
+    work *= _USUAL_FOLDS if n <= FEW_UNITS else 1
     return DRAWS if DRAWS * work <= _MOST_WORK else FEW_DRAWS
 
 
@@ -158,8 +161,10 @@ def _scenes(
     if not turning or max(side.shape[1] for side in sides) <= len(shuffles.rows):
         return [_Scene(sides, shuffles, scoring, centre, training, names)]
     by_column = [name for name in names if name in _BY_COLUMN]
+    training = replace(training, spans=None)  # rows will have the coordinates of their span
     scenes = [_Scene(sides, shuffles, scoring, centre, training, by_column)] if by_column else []
-    spans = [_axes_of(side, rounding) for side, rounding in zip(sides, training.roundings, strict=True)]
+    pairs = zip(sides, training.roundings, strict=True)
+    spans = [row_axes(side, rounding).astype(side.dtype) for side, rounding in pairs]
     sides = (sides[0] @ spans[0].T, sides[1] @ spans[1].T)
     if training.icas is not None:
         source, target = (
@@ -168,14 +173,6 @@ def _scenes(
         )
         training = replace(training, icas=(source, target))
     return [*scenes, _Scene(sides, shuffles, scoring, centre, training, turning)]
-
-
-def _axes_of(rows: Array, rounding: float) -> Array:
-    """Orthonormal axes, as rows, of the span of some centred rows; the columns themselves where they are fewer."""
-    if rows.shape[1] <= len(rows):
-        return np.eye(rows.shape[1], dtype=rows.dtype)
-    _, values, axes = np.linalg.svd(rows.astype(np.float64), full_matrices=False)
-    return np.asarray(axes[values > rank_tolerance(rounding) * values[0]].astype(rows.dtype))
 
 
 class _Source:

@@ -86,7 +86,9 @@ def dimensions_of(total: JointMoments, columns: tuple[Array, ...] | None) -> tup
             pair = total.pair(i, j)
             matched, _, _ = match_signed(padded(pair.xy))
             known = np.flatnonzero(matched[: pair.xy.shape[1]] < pair.xy.shape[0])
-            sizes = np.sqrt(np.maximum(total.spread(i)[matched[known]] * total.spread(j)[known], 0))
+            sizes = np.sqrt(np.maximum(total.spread(i)[matched[known]], 0)) * np.sqrt(
+                np.maximum(total.spread(j)[known], 0)
+            )
             shared = np.abs(pair.xy[matched[known], known])
             strength = np.divide(shared, sizes, out=np.zeros_like(shared), where=sizes > 0)
             correlation[i][matched[known]] += strength / (count - 1)

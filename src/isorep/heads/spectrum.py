@@ -56,8 +56,10 @@ class Spectrum:
     @property
     def participation(self) -> float:
         r"""Participation ratio: :math:`(\sum\lambda_i)^2/\sum\lambda_i^2`."""
-        variances = self.singular_values**2
-        return float(variances.sum() ** 2 / (variances**2).sum()) if self.rank else 0.0
+        if not self.rank:
+            return 0.0
+        variances = (self.singular_values / self.singular_values.max()) ** 2
+        return float(variances.sum() ** 2 / (variances**2).sum())
 
 
 def spectrum(values: Matrix, name: str, *, weights: Array | None = None, centred: bool = True) -> Spectrum:

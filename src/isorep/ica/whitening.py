@@ -217,10 +217,15 @@ def apply_affine(rows: Any, matrix: Array, *, before: Array | None = None, after
 
 def transformed(block: Array, matrix: Array, before: Array, after: Array | float = 0.0) -> Array:
     """One block, in float64; values that are not finite are refused."""
-    mapped = np.asarray((block.astype(np.float64) - before) @ matrix)
-    if not np.isfinite(mapped.sum()) and not np.isfinite(block).all():
-        raise InputError("X holds values that are not finite")
-    mapped += after
+    with np.errstate(over="ignore", invalid="ignore"):
+        mapped = np.asarray((block.astype(np.float64) - before) @ matrix) + after
+        finite = bool(np.isfinite(mapped.sum()))  # a sum is quick, and may overflow by itself
+    if not finite and not np.isfinite(mapped).all():
+        if not np.isfinite(block).all():
+            raise InputError("X holds values that are not finite")
+        raise InputError(
+            "values of X are so large that their transform overflows, or the model is damaged: rescale them"
+        )
     return mapped
 
 

@@ -163,7 +163,10 @@ class Kernels:
 
 def _linear(pair: Pair) -> Kernels:
     sides = (pair.x, pair.y)
-    weights = [side.frame.singular_values**2 for side in sides]
+    # The index has no unit, and fourth powers of large or small values leave the range of numbers.
+    units = [float(side.frame.singular_values.max(initial=0.0)) or 1.0 for side in sides]
+    singular = [side.frame.singular_values / unit for side, unit in zip(sides, units, strict=True)]
+    weights = [each**2 for each in singular]
     squares = [float((each**2).sum()) for each in weights]
 
     def alignment(cross: Array) -> float:
@@ -174,13 +177,16 @@ def _linear(pair: Pair) -> Kernels:
         return Draws(lambda partners: estimate(alignment(cross.draw(partners)), partners))
 
     def features() -> list[Array]:
-        leading = (side.scores()[:, :SKETCH_AXES] * side.frame.singular_values[:SKETCH_AXES] for side in sides)
+        leading = (
+            side.scores()[:, :SKETCH_AXES] * each[:SKETCH_AXES] for side, each in zip(sides, singular, strict=True)
+        )
         return [np.ascontiguousarray(each) for each in leading]
 
+    def diagonals() -> list[Array]:
+        return [side.square_radii / unit / unit for side, unit in zip(sides, units, strict=True)]
+
     small = min(map(len, weights)) <= SKETCH_AXES
-    return Kernels(
-        alignment(pair.cross), squares, squares, lambda: [side.square_radii for side in sides], draws, features, small
-    )
+    return Kernels(alignment(pair.cross), squares, squares, diagonals, draws, features, small)
 
 
 @dataclass(frozen=True, eq=False)

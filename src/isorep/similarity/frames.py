@@ -140,6 +140,7 @@ def frame_of(values: Matrix, name: str) -> Frame:
     if n <= d:
         mean, left, deviations, axes, _ = decompose_few_rows(values, name)
         _require_variation(len(deviations), name, mean)
+        _require_range(deviations, name)
         return Frame(n, mean, deviations * np.sqrt(n), axes, left=left)
 
     def moments(mean: Array | None, basis: Array | None) -> Moments:
@@ -154,7 +155,15 @@ def frame_of_factor(factor: Factor, n: int, mean: Array, name: str) -> Frame:
     """Principal axes of a factored covariance."""
     _require_variation(factor.rank, name, mean)
     turn, values, axes = np.linalg.svd(factor.root, full_matrices=False)
+    _require_range(values, name)
     return Frame(n, mean, values * np.sqrt(n), axes.T, factor.whitener @ turn / np.sqrt(n))
+
+
+def _require_range(deviations: Array, name: str) -> None:
+    """Refuse spreads whose fourth powers, which indices are made of, leave float64."""
+    largest = float(deviations.max())
+    if not 1e-70 < largest < 1e70:
+        raise InputError(f"the values of {name} spread by {largest:.0e}: rescale, their fourth powers leave float64")
 
 
 def decompose_few_rows(

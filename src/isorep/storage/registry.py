@@ -272,6 +272,8 @@ def split_key(path: str | Path, key: str | None) -> tuple[Path, str | None]:
         split = next((end for end in ends if not is_url(whole) and _there("::".join(pieces[:end]))), len(pieces) - 1)
         text, inner = "::".join(pieces[:split]), "::".join(pieces[split:])
         key = key or inner
+    if not text.strip():  # a variable of the shell that is not set; as a path it would be the current folder
+        raise InputError("the name of a file is empty")
     return as_path(text), key
 
 
