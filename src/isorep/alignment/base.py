@@ -182,13 +182,14 @@ class Spans:
     @classmethod
     def of_rows(cls, x: Array, y: Array, roundings: tuple[float, float]) -> Spans:
         """Those of centred rows."""
-        width = max(x.shape[1], y.shape[1])
-        axes = [
-            np.pad(each := row_axes(rows, rounding), ((0, 0), (0, width - each.shape[1])))
-            for rows, rounding in zip((x, y), roundings, strict=True)
-        ]
-        most = max(map(len, axes))
-        return cls(*(_extended(each, most) for each in axes))
+        return cls.of_axes(row_axes(x, roundings[0]), row_axes(y, roundings[1]))
+
+    @classmethod
+    def of_axes(cls, source: Array, target: Array) -> Spans:
+        """Those with the axes of :func:`row_axes`."""
+        width, most = max(source.shape[1], target.shape[1]), max(len(source), len(target))
+        padded_ones = (np.pad(axes, ((0, 0), (0, width - axes.shape[1]))) for axes in (source, target))
+        return cls(*(_extended(axes, most) for axes in padded_ones))
 
     def inside(self, cross: Array) -> Array:
         """Cross-moments in the coordinates of both spans."""

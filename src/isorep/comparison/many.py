@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..alignment.base import QUANTILES, summarise
+from ..alignment.base import QUANTILES, row_axes, summarise
 from ..covariance import Factor
 from ..errors import InputError
 from ..moments import JointMoments, joint_moments, merged, require_joint_memory
@@ -215,7 +215,11 @@ def ensemble(design: ManyDesign, tolerance: float, residuals: bool, n_null: int)
     factors, again = factor_runs(total, values, design.fold_of, design.n_folds, names)
     unmixed, parts = unmixed_runs(design) if "ica" in design.rungs else (None, None)
     roundings = [rounding_of(each) for each in values]
-    pairs = AllPairs(folds, design.fold_of, design.rungs, roundings, unmixed, parts, again)
+    axes = None
+    if total.n < max(each.shape[1] for each in values):
+        centred = (read_rows(each, slice(None)) - mean for each, mean in zip(values, means, strict=True))
+        axes = [row_axes(rows, rounding) for rows, rounding in zip(centred, roundings, strict=True)]
+    pairs = AllPairs(folds, design.fold_of, design.rungs, roundings, unmixed, parts, again, axes)
     consensus: list[Consensus] = []
     scored = Scorer(values, design.rows, design.fold_of, design.n_folds, means, radii)
     squares = pairs.squares(

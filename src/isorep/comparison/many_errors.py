@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from ..alignment.base import AffineMap, column_errors, solve_linear
+from ..alignment.base import AffineMap, Spans, column_errors, solve_linear
 from ..covariance import Factor, Preconditioner, factor_covariance, factor_preconditioned, preconditioner
 from ..moments import JointMoments, Moments, joint_moments, merged, merged_without
 from ..pairs import half_variance_share
@@ -72,7 +72,8 @@ def factor_runs(
 class AllPairs:
     """The ladder of all pairs: training sets are all rows (place 0) and all but one fold (places 1, 2, ...).
 
-    ``parts`` are the joint moments of the parts that ICA is fitted on, with the part of each row.
+    ``parts`` are the joint moments of the parts that ICA is fitted on, with the part of each row; ``axes`` those of the
+    span of each run's rows, where some run has more columns than rows.
     """
 
     def __init__(
@@ -84,9 +85,10 @@ class AllPairs:
         unmixed: Sequence[UnmixedSide] | None = None,
         parts: tuple[list[JointMoments], Array] | None = None,
         again: Again | None = None,
+        axes: Sequence[Array] | None = None,
     ) -> None:
         self.folds, self.fold_of, self.rungs, self.roundings = folds, fold_of, rungs, roundings
-        self.unmixed, self.parts, self.again = unmixed, parts, again
+        self.unmixed, self.parts, self.again, self._axes = unmixed, parts, again, axes
         self.training = _training_sets(folds)
         self.total = self.training[0]
         self.count = len(roundings)
@@ -142,7 +144,10 @@ class AllPairs:
 
     def training_set(self, i: int, j: int, place: int) -> TrainingSet:
         """What the maps of a pair are fitted from: all rows (place 0), or all but one fold."""
-        return TrainingSet(self.training[place].pair(i, j), (self.roundings[i], self.roundings[j]))
+        spans = None
+        if self._axes is not None and self.total.n < max(self._axes[i].shape[1], self._axes[j].shape[1]):
+            spans = Spans.of_axes(self._axes[i], self._axes[j])
+        return TrainingSet(self.training[place].pair(i, j), (self.roundings[i], self.roundings[j]), spans=spans)
 
     def _pair_errors(
         self,
