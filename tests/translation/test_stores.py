@@ -8,15 +8,8 @@ import pytest
 
 import isorep
 from isorep import InputError
-from isorep.translation.stores import (
-    copied_rows,
-    open_store,
-    pg_text,
-    pg_vectors,
-    read_vectors,
-    store_confidence,
-    translate_store,
-)
+from isorep.translation.databases import copied_rows, pg_text, pg_vectors
+from isorep.translation.stores import open_store, read_vectors, store_confidence, translate_store
 from isorep.translation.translator import open_source, translate_files
 
 from ..data import sources

@@ -222,7 +222,8 @@ def apply(
     from ..files import without_secrets
     from ..representation import Representation, reading_notes
     from ..storage import write
-    from ..translation.stores import ADDRESSES, open_store, sample_of, store_confidence, translate_store
+    from ..translation.quantised import sample_of
+    from ..translation.stores import ADDRESSES, open_store, store_confidence, translate_store
     from ..translation.translator import Translator, has_ids, open_source, require_output, translate_files
 
     addressed = output.partition(":")[0] in ADDRESSES
