@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,12 @@ import numpy as np
 from ..errors import InputError, import_extra
 from ..files import replacing, require_writable
 from ..representation import Array
+from ..results import counted
 from ..storage import parquet
-from ..storage.naming import FEATURE_PREFIX, IDS_NAMES, LIST
+from ..storage.naming import FEATURE_PREFIX, LIST, require_column
 from ..storage.registry import split_key
-from .databases import address_of
-from .quantised import CELLS, Change, Scale, encoded, is_positive, narrowed, one_scale, sample_of, with_scale
+from .quantised import SCALES, Scale, encoded, is_positive, narrowed
+from .rewriting import CELLS, Block, Task, address_of, default_ids, guarded_each, labels, require_folder
 
 
 class ArrowTable:
@@ -34,7 +35,7 @@ class ArrowTable:
                 raise InputError(
                     f"column {list_column or columns[0]!r} holds {kind}: of integers, lists of int8 are taken"
                 )
-            named = scale or next((name for name in ("scale", "scales") if name in schema.names), None)
+            named = scale or next((name for name in SCALES if name in schema.names), None)
             if named is None or (named not in schema.names and not is_positive(named)):
                 raise InputError(
                     f"column {list_column!r} holds int8: name its scale with --scale, a column or a number"
@@ -104,10 +105,7 @@ class ArrowTable:
 
         scales = None
         if self._integer:
-            if single is None:
-                vectors, scales = encoded(vectors)
-            else:
-                vectors = with_scale(vectors, single)
+            vectors, scales = encoded(vectors, single)
         else:
             vectors = narrowed(vectors, self._kind.to_pandas_dtype(), name)
         if self._list is None:
@@ -136,9 +134,24 @@ class ArrowTable:
             )
         return pyarrow.RecordBatch.from_arrays(columns, schema=schema)
 
-    def new_scale(self, sample: Array, change: Change) -> float | None:
-        """One scale for all rows, where the old vectors have one."""
-        return one_scale(sample, change) if self._integer and isinstance(self._scale, float) else None
+    @property
+    def one_scale(self) -> bool:
+        """Whether all rows have the same scale."""
+        return isinstance(self._scale, float)
+
+    def needed(self, *others: str | None) -> list[str]:
+        """The columns of vectors and their scale, and others."""
+        vectors = self._columns if self._list is None else (self._list,)
+        scale = self._scale if isinstance(self._scale, str) else None
+        return list(dict.fromkeys(name for name in (*vectors, scale, *others) if name is not None))
+
+    def block(self, batch: Any, start: int, ids: str | None, required: bool) -> Block:
+        """The ids of a batch, where a column of them is named, and its vectors."""
+        names = None
+        if ids is not None:
+            cells = batch.column(batch.schema.get_field_index(ids)).to_pylist()
+            names = labels(cells, ids, start, required)
+        return names, self.vectors(batch, start)
 
     def described(self, rows: int, width: int, single: float | None) -> str:
         """What was written, in words."""
@@ -146,103 +159,108 @@ class ArrowTable:
         stored = "int8" if self._integer else str(self._kind)
         how = "" if single is None else f" with the scale {single:.4g}"
         shape = f"in the column {self._list!r}" if self._list else "in columns"
-        return f"{rows} rows x {width} columns, {stored}{how}, {shape}, with {others} other columns"
+        return f"{rows} rows x {width} columns, {stored}{how}, {shape}, with {counted(others, 'other column')}"
 
 
 class ParquetStore:
     """A parquet file."""
 
-    def __init__(self, path: Path, key: str | None, scale: str | None) -> None:
+    def __init__(self, path: Path, key: str | None, scale: str | None, ids: str | None = None) -> None:
         self.name, self._path = path.name, path
-        table = parquet.describe(path, key, None, [scale] if scale else ["scale", "scales"])
+        table = parquet.describe(path, key, ids, [scale] if scale else list(SCALES))
         self.rows = sum(table.group_rows)
-        self._file = parquet.open_file(path)
-        self._table = ArrowTable(self._file.schema_arrow, table.list_column, table.columns, scale)
+        self._rows = ArrowTable(parquet.open_file(path).schema_arrow, table.list_column, table.columns, scale)
+        self._ids = table.ids_names[0] if len(table.ids_names) == 1 else None
+        self.required, self.one_scale = ids is not None, self._rows.one_scale
 
-    def blocks(self) -> Iterator[tuple[Array | None, Array]]:
-        """The ids, where they are known, and the old vectors, block by block."""
-        rows = 0
-        for batch in self._file.iter_batches(batch_size=self._table.batch_rows):
-            yield None, self._table.vectors(batch, rows)
-            rows += batch.num_rows
+    def _batches(self, columns: list[str] | None = None) -> Iterator[Any]:
+        # Opened for each pass: of thousands of shards only one is open at a time.
+        yield from parquet.open_file(self._path).iter_batches(batch_size=self._rows.batch_rows, columns=columns)
 
-    def names(self, wanted: str | None) -> Array | None:
-        """The row ids."""
-        held = self._file.schema_arrow.names
-        name = wanted or next((name for name in IDS_NAMES if name in held), None)
-        if name is None:
-            return None
-        if name not in held:
-            raise InputError(f"there is no column {name!r} for ids")
-        return np.asarray(parquet.column(self._path, name))
+    def blocks(self, named: bool = False) -> Iterator[Block]:
+        """The old vectors, block by block; with ids if these are wanted and known."""
+        ids = self._ids if named else None
 
-    def write(self, output: str, width: int, change: Change, progress: Callable[[int], None]) -> str:
-        """Write the store with new vectors; returns what was written in words."""
+        def made() -> Iterator[Block]:
+            rows = 0
+            for batch in self._batches(self._rows.needed(ids)):
+                yield self._rows.block(batch, rows, ids, self.required)
+                rows += batch.num_rows
+
+        return guarded_each(self._path, made())
+
+    def write(self, output: str, task: Task) -> str:
+        """Write all columns to a parquet file, with new vectors."""
         import pyarrow.parquet
 
         path = split_key(output, None)[0]
         require_writable(path)
-        schema, rows = self._table.schema(width), 0
-        single = self._table.new_scale(sample_of(self), change)
+        schema, rows = self._rows.schema(task.width), 0
         with replacing(path) as temporary, pyarrow.parquet.ParquetWriter(temporary, schema) as writer:
-            for batch in self._file.iter_batches(batch_size=self._table.batch_rows):
-                vectors = change(self._table.vectors(batch, rows))
-                writer.write_batch(self._table.changed(batch, schema, vectors, single, self.name))
+            for batch in self._batches():
+                vectors = task.change(self._rows.vectors(batch, rows))
+                writer.write_batch(self._rows.changed(batch, schema, vectors, task.scale, self.name))
                 rows += batch.num_rows
-                progress(batch.num_rows)
-        return self._table.described(rows, width, single)
+                task.told(batch.num_rows)
+        return self._rows.described(rows, task.width, task.scale)
 
 
 class LanceTable:
     """A LanceDB table: ``lancedb:FOLDER::TABLE``."""
 
-    def __init__(self, address: str, scale: str | None) -> None:
+    def __init__(self, address: str, scale: str | None, ids: str | None = None) -> None:
         self._place, self.name = address_of(address)
+        require_folder(self._place, address)
         database = _lance(self._place)
         try:
             self._table = database.open_table(self.name)
         except Exception as error:
             raise InputError(f"{address} cannot be opened: {str(error)[:200]}") from error
         self.rows = int(self._table.count_rows())
-        kinds = parquet.column_kinds(self._table.schema)
-        lists = [name for name, kind in kinds.items() if kind == LIST]
+        schema = self._table.schema
+        if ids is not None:
+            require_column(ids, schema.names)
+        self._ids, self._required = ids or default_ids(schema.names), ids is not None
+        lists = [name for name, kind in parquet.column_kinds(schema).items() if kind == LIST]
         column = "vector" if "vector" in lists else lists[0] if len(lists) == 1 else None
         if column is None or not self.rows:
             raise InputError(f"{address} has {'no rows' if not self.rows else 'no single column of vectors'}")
-        width = len(next(iter(self._batches())).column(self._table.schema.get_field_index(column))[0])
-        self._rows = ArrowTable(self._table.schema, column, tuple(map(str, range(width))), scale)
+        first = next(batch for batch in self._batches([column], limit=1) if batch.num_rows).column(0)[0]
+        width = len(first) if first.is_valid else 0
+        self._rows = ArrowTable(schema, column, tuple(map(str, range(width))), scale)
+        self.one_scale = self._rows.one_scale
 
-    def _batches(self, size: int = 8192) -> Iterator[Any]:
-        return iter(self._table.search().limit(self.rows).to_batches(size))
+    def _batches(self, columns: list[str] | None = None, limit: int | None = None, size: int = 8192) -> Iterator[Any]:
+        rows = self._table.search().limit(limit or self.rows)
+        return iter((rows if columns is None else rows.select(columns)).to_batches(size))
 
-    def blocks(self) -> Iterator[tuple[Array | None, Array]]:
-        """The ids, where they are known, and the old vectors, block by block."""
-        rows = 0
-        for batch in self._batches():
-            yield None, self._rows.vectors(batch, rows)
+    def blocks(self, named: bool = False) -> Iterator[Block]:
+        """The old vectors, block by block; with ids if these are wanted and known."""
+        rows, ids = 0, self._ids if named else None
+        for batch in self._batches(self._rows.needed(ids)):
+            yield self._rows.block(batch, rows, ids, self._required)
             rows += batch.num_rows
 
-    def write(self, output: str, width: int, change: Change, progress: Callable[[int], None]) -> str:
-        """Write the store with new vectors; returns what was written in words."""
+    def write(self, output: str, task: Task) -> str:
+        """Write all columns to a new table, with new vectors."""
         import pyarrow
 
         place, name = address_of(output)
         database = _lance(place)
         if name in _names(database):
             raise InputError(f"{output} exists: name another table")
-        schema, single = self._rows.schema(width), self._rows.new_scale(sample_of(self), change)
-
-        rows = 0
+        schema, rows = self._rows.schema(task.width), 0
         with ExitStack() as undo:
             undo.callback(lambda: name in _names(database) and database.drop_table(name))
             table = database.create_table(name, schema=schema)
             for batch in self._batches():
-                vectors = change(self._rows.vectors(batch, rows))
+                vectors = task.change(self._rows.vectors(batch, rows))
                 rows += batch.num_rows
-                table.add(pyarrow.Table.from_batches([self._rows.changed(batch, schema, vectors, single, self.name)]))
-                progress(batch.num_rows)
+                new = self._rows.changed(batch, schema, vectors, task.scale, self.name)
+                table.add(pyarrow.Table.from_batches([new]))
+                task.told(batch.num_rows)
             undo.pop_all()
-        return self._rows.described(self.rows, width, single)
+        return self._rows.described(self.rows, task.width, task.scale)
 
 
 def _lance(place: str) -> Any:
