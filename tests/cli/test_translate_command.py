@@ -347,6 +347,108 @@ def test_apply_names_the_columns_that_it_leaves_out(isorep_command, folder, fitt
     assert "note" not in out
 
 
+def test_a_store_keeps_its_columns_with_named_ids_and_in_shards(isorep_command, folder, fitted):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    doc = [f"d{row}" for row in range(600)]
+    table = pa.table({"doc": doc, "vector": list(OLD), "n": range(600)})
+    (folder / "in").mkdir()
+    for part in range(2):
+        parquet.write_table(table.slice(300 * part, 300), folder / "in" / f"{part}.parquet")
+    parquet.write_table(table, folder / "in.parquet")
+    for source, output in (("in", "out"), ("in.parquet", "out.parquet")):
+        confidence = folder / f"{source}.csv"
+        done = isorep_command(
+            "translate", "apply", fitted, folder / source, folder / output, "--ids", "doc", "--confidence", confidence
+        )
+        assert (done.code, done.err) == (0, "")
+        found = parquet.read_table(folder / output)
+        assert found.schema.names == ["doc", "vector", "n"]
+        assert found["doc"].to_pylist() == doc
+        assert isorep.read(confidence).ids.tolist() == doc
+    refused = isorep_command("translate", "apply", fitted, folder / "in", folder / "more", "--ids", "absent")
+    assert one_sentence(refused, "there is no column 'absent'")
+    plain = isorep_command("translate", "apply", fitted, folder / "in.parquet", folder / "plain.parquet", "--drop-ids")
+    assert plain.code == 0
+    assert "note: left out of in.parquet: 'doc' (text)" in plain.out
+
+
+@pytest.mark.parametrize("option", ["--drop-ids", "--dask=local"])
+def test_options_for_plain_vectors_are_refused_where_there_are_none(isorep_command, folder, fitted, option):
+    (folder / "int8.jsonl").write_text('{"v": [1, 2, 3, 4, 5, 6, 7, 8], "scale": 0.1}\n')
+    cases = {
+        (f"qdrant:{folder / 'q'}::a", f"qdrant:{folder / 'q'}::b"): "leave it out for qdrant:",
+        (f"lancedb:{folder / 'q'}::a", f"lancedb:{folder / 'q'}::b"): "leave it out for lancedb:",
+        (folder / "a.faiss", folder / "b.faiss"): "leave it out for",
+        (folder / "int8.jsonl", folder / "t.jsonl"): "int8 vectors of int8.jsonl are written to a jsonl file",
+        (folder / "old.npy", folder / "t.npy", "--scale", "0.1"): "and --scale exclude each other",
+    }
+    before = sorted(folder.iterdir())
+    for arguments, words in cases.items():
+        assert one_sentence(isorep_command("translate", "apply", fitted, *arguments, option), words)
+    assert sorted(folder.iterdir()) == before
+
+
+def test_foreign_rows_late_in_a_store_are_found(isorep_command, folder, fitted):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    rows = np.concatenate([np.tile(OLD, (20, 1)), np.tile(4 * OLD, (20, 1))])
+    parquet.write_table(pa.table({"vector": list(rows)}), folder / "late.parquet")
+    out = folder / "t.parquet"
+    done = isorep_command("translate", "apply", fitted, folder / "late.parquet", out, "--strict")
+    assert done.code == 1
+    assert "late.parquet: the rows do not look like" in done.err
+    assert not out.exists()
+
+
+def test_a_confidence_that_cannot_be_written_leaves_nothing(isorep_command, folder, fitted):
+    import dataclasses
+
+    bare = folder / "bare.safetensors"
+    dataclasses.replace(isorep.Translator.load(fitted), confidence_model=None).save(bare)
+    np.save(folder / "odd.npy", np.array(["", *(f"item {row}" for row in range(1, 600))]))
+    np.save(folder / "names.npy", np.array([f"item {row}" for row in range(600)]))
+    before = sorted(folder.iterdir())
+    out, old = folder / "t.npy", folder / "old.npy"
+    cases = [
+        ((bare, old, out, "--confidence", folder / "c.npy"), "has no confidence"),
+        ((fitted, old, out, "--ids", folder / "odd.npy", "--confidence", folder / "c.csv"), "row 0 has the id ''"),
+        ((fitted, old, out, "--confidence", folder / "c"), "cannot write no suffix"),
+    ]
+    for arguments, words in cases:
+        assert one_sentence(isorep_command("translate", "apply", *arguments), words), arguments
+        assert sorted(folder.iterdir()) == before
+    for suffix in ("npy", "csv"):
+        path = folder / f"c.{suffix}"
+        done = isorep_command(
+            "translate", "apply", fitted, old, out, "--ids", folder / "names.npy", "--confidence", path
+        )
+        assert (done.code, done.err) == (0, "")
+        assert (isorep.read(path).ids is None) == (suffix == "npy")
+
+
+@pytest.mark.parametrize("suffix", ["npz", "jsonl"])
+def test_int8_pairs_are_fitted_and_added_with_their_scale(isorep_command, folder, fitted, suffix):
+    scales = np.abs(OLD).max(axis=1) / 127
+    integers = np.rint(OLD / scales[:, None]).astype(np.int8)
+    path = folder / f"int8.{suffix}"
+    if suffix == "npz":
+        np.savez(path, values=integers, factor=scales)
+    else:
+        pairs = zip(integers.tolist(), scales.tolist(), strict=True)
+        path.write_text("".join(json.dumps({"v": row, "factor": scale}) + "\n" for row, scale in pairs))
+    out = folder / "m8.safetensors"
+    given = ("translate", "fit", path, folder / "new.npy", "--scale", "factor", "-o", out, "--quiet")
+    for more in ((), ("--add", fitted)):
+        done = isorep_command(*given, *more)
+        assert (done.code, done.err) == (0, "")
+        found = isorep.Translator.load(out).transform(OLD)
+        np.testing.assert_allclose(found, isorep.Translator.load(fitted).transform(OLD), atol=0.15)
+    assert isorep.Translator.load(out).facts["pairs"] == 1200
+
+
 def test_a_map_without_pairs_is_written_or_refused(isorep_command, tmp_path):
     x, y = (skewed(4000, seed) @ np.random.default_rng(seed).normal(size=(3, 3)) for seed in (1, 2))
     np.save(tmp_path / "old.npy", x)

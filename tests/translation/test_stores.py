@@ -8,15 +8,8 @@ import pytest
 
 import isorep
 from isorep import InputError
-from isorep.translation.stores import (
-    copied_rows,
-    open_store,
-    pg_text,
-    pg_vectors,
-    read_vectors,
-    store_confidence,
-    translate_store,
-)
+from isorep.translation.databases import copied_rows, pg_text, pg_vectors
+from isorep.translation.stores import open_store, read_vectors, survey, translate_store
 from isorep.translation.translator import open_source, translate_files
 
 from ..data import sources
@@ -328,9 +321,9 @@ def test_int8_vectors_can_be_fitted_to(tmp_path, kind):
 def test_confidence_of_a_store_is_that_of_its_rows(tmp_path, translator):
     lines = [json.dumps({"id": text, "v": row.tolist()}) for text, row in zip(TEXT, OLD, strict=True)]
     (tmp_path / "in.jsonl").write_text("\n".join(lines))
-    ids, found = store_confidence(translator, open_store(tmp_path / "in.jsonl", tmp_path / "out.jsonl"))
-    assert ids is None
-    np.testing.assert_allclose(found, translator.confidence(OLD), atol=1e-6)
+    found = survey(translator, open_store(tmp_path / "in.jsonl", tmp_path / "out.jsonl"), confidence=True)
+    assert found.ids.tolist() == TEXT
+    np.testing.assert_allclose(found.cosines, translator.confidence(OLD), atol=1e-6)
 
 
 def test_the_text_of_copy_is_cut_at_rows_and_fields_whatever_the_chunks():
@@ -377,9 +370,367 @@ def test_a_table_of_postgres_keeps_its_columns(tmp_path, translator, kind):
     assert found[7][3] == {"row": 7}
     vectors = np.array([json.loads(row[2]) for row in found])
     np.testing.assert_allclose(vectors, expected(translator), atol=1e-5 if kind == "vector" else 5e-3)
+    seen = survey(translator, open_store(f"pgvector:{url}::old", f"pgvector:{url}::x"), confidence=True)
+    assert sorted(seen.ids.tolist()) == list(range(200))
+    store = open_store(f"pgvector:{url}::old", f"pgvector:{url}::x", ids="text")
+    assert f"{TEXT[3]}\t\n\\" in survey(translator, store, confidence=True, ids="text").ids.tolist()
     for output, words in ((f"pgvector:{url}::new", "cannot be written"),):
         with pytest.raises(InputError, match=words):
             translated(translator, f"pgvector:{url}::old", output)
     with pytest.raises(InputError, match="cannot be opened"):
         open_store(f"pgvector:{url}::absent", f"pgvector:{url}::other")
     server.cleanup()
+
+
+def parquet_table(path, rows=OLD, **columns):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = pa.table(columns | {"vector": pa.array(list(rows), pa.list_(pa.from_numpy_dtype(rows.dtype)))})
+    parquet.write_table(table, path)
+    return table
+
+
+def json_lines(path, rows=OLD, **columns):
+    with (gzip.open if path.suffix == ".gz" else open)(path, "wt", encoding="utf-8") as file:
+        for place, row in enumerate(rows.tolist()):
+            file.write(json.dumps({name: held[place] for name, held in columns.items()} | {"v": row}) + "\n")
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl", "jsonl.gz"])
+def test_shards_keep_what_their_rows_carry_file_by_file(tmp_path, translator, suffix):
+    (tmp_path / "in").mkdir()
+    make = parquet_table if suffix == "parquet" else json_lines
+    for part in range(2):
+        rows = slice(100 * part, 100 * part + 100)
+        make(tmp_path / "in" / f"part-{part}.{suffix}", OLD[rows], id=TEXT[rows], label=[part] * 100)
+    said = translated(translator, tmp_path / "in", tmp_path / "out")
+    assert said.startswith("200 rows x 4 columns in 2 files")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [f"part-{part}.{suffix}" for part in range(2)]
+    found = isorep.read(tmp_path / "out")
+    assert found.ids.tolist() == TEXT
+    np.testing.assert_allclose(found.values[:], expected(translator), atol=1e-5)
+    labels = isorep.storage.column(tmp_path / "out", "label")
+    assert labels.astype(int).tolist() == [0] * 100 + [1] * 100
+    with pytest.raises(InputError, match="not an empty folder"):
+        open_store(tmp_path / "in", tmp_path / "out")
+    assert open_store(tmp_path / "in", tmp_path / "one.npy") is None
+
+
+def test_shards_that_stop_on_the_way_leave_nothing(tmp_path, translator):
+    (tmp_path / "in").mkdir()
+    spoilt = OLD[:100].copy()
+    spoilt[60, 1] = np.nan
+    json_lines(tmp_path / "in" / "0.jsonl", OLD[:100])
+    json_lines(tmp_path / "in" / "1.jsonl", spoilt)
+    store = open_store(tmp_path / "in", tmp_path / "out")
+    with pytest.raises(InputError, match="the first at row 160, column 1"):
+        survey(translator, store)
+    with pytest.raises(InputError, match="NaN"):
+        translate_store(translator, store, str(tmp_path / "out"))
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_a_named_column_of_ids_is_checked_and_everything_is_kept(tmp_path, translator):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    features = {f"x{place}": OLD[:, place] for place in range(6)}
+    parquet.write_table(pa.table({"doc": np.arange(200)} | features | {"text": TEXT}), tmp_path / "in.parquet")
+    translated(translator, tmp_path / "in.parquet", tmp_path / "out.parquet", ids="doc")
+    found = parquet.read_table(tmp_path / "out.parquet")
+    assert found.schema.names == ["doc", *(f"x{place}" for place in range(4)), "text"]
+    store = open_store(tmp_path / "in.parquet", tmp_path / "more.parquet", ids="doc")
+    assert survey(translator, store, confidence=True, ids="doc").ids.tolist() == list(range(200))
+    json_lines(tmp_path / "in.jsonl", doc=TEXT)
+    for name in ("in.parquet", "in.jsonl"):
+        with pytest.raises(InputError, match="absent"):
+            open_store(tmp_path / name, tmp_path / f"new-{name}", ids="absent")
+
+
+LATE = 10_050
+
+
+@pytest.fixture(scope="module")
+def late(translator):
+    """int8 rows of one scale whose last ones have the largest translated values, and these values."""
+    integers = np.rint(OLD / 0.05).clip(-127, 127).astype(np.int8)
+    largest = np.abs(expected(translator, integers * np.float32(0.05))).max(axis=1)
+    rows = integers[np.repeat([np.argmin(largest), np.argmax(largest)], [LATE, 20])]
+    assert largest.max() > 1.3 * largest.min()
+    return rows, expected(translator, rows * np.float32(0.05))
+
+
+@pytest.mark.parametrize("kind", ["npz", "parquet", "jsonl", "lancedb"])
+def test_one_scale_holds_the_largest_value_wherever_it_is(tmp_path, translator, late, kind):
+    rows, wanted = late
+    source, output = tmp_path / f"in.{kind}", tmp_path / f"out.{kind}"
+    if kind == "npz":
+        np.savez(source, values=rows)
+    elif kind == "parquet":
+        parquet_table(source, rows)
+    elif kind == "jsonl":
+        json_lines(source, rows)
+    else:
+        lancedb = pytest.importorskip("lancedb")
+        import pyarrow as pa
+
+        cells = pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), 6)
+        lancedb.connect(str(tmp_path / "db")).create_table("old", pa.table({"vector": cells}))
+        source, output = f"lancedb:{tmp_path / 'db'}::old", f"lancedb:{tmp_path / 'db'}::new"
+    said = translate_store(translator, open_store(source, output, scale="0.05"), str(output))
+    scale = float(said.split("scale")[1].split(",")[1 if kind == "npz" else 0])
+    if kind == "npz":
+        found = np.load(output)["values"]
+        assert np.load(output)["scale"] == scale
+    elif kind == "lancedb":
+        found = np.array(lancedb.connect(str(tmp_path / "db")).open_table("new").to_arrow()["vector"].to_pylist())
+    elif kind == "parquet":
+        from pyarrow import parquet
+
+        found = np.array(parquet.read_table(output)["vector"].to_pylist())
+    else:
+        found = np.array([json.loads(line)["v"] for line in output.read_text().splitlines()])
+    np.testing.assert_allclose(found * scale, wanted, atol=0.51 * scale)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "faiss"])
+def test_the_sample_comes_from_all_over_the_store(tmp_path, translator, kind):
+    rows = np.zeros((20_480, 6), np.float32)
+    rows[len(rows) // 2 :] = 7
+    source, output = tmp_path / f"in.{kind}", tmp_path / f"out.{kind}"
+    if kind == "faiss":
+        faiss = pytest.importorskip("faiss")
+        index = faiss.IndexFlatL2(6)
+        index.add(rows)
+        faiss.write_index(index, str(source))
+    else:
+        (parquet_table if kind == "parquet" else json_lines)(source, rows)
+    sample = survey(translator, open_store(source, output)).sample
+    assert len(sample) <= 10_000
+    assert (sample == 7).mean() == pytest.approx(0.5, abs=0.01)
+
+
+@pytest.mark.parametrize("per_row", [True, False])
+def test_int8_json_lines_are_translated_with_their_scale(tmp_path, translator, per_row):
+    integers, scales = quantised(OLD)
+    if not per_row:
+        integers = np.rint(OLD / 0.05).clip(-127, 127).astype(np.int8)
+    field = {"factor": scales.astype(float).tolist()} if per_row else {}
+    json_lines(tmp_path / "in.jsonl", integers, id=TEXT, **field)
+    for action in (
+        lambda: open_store(tmp_path / "in.jsonl", tmp_path / "out.jsonl"),
+        lambda: read_vectors(tmp_path / "in.jsonl"),
+    ):
+        with pytest.raises(InputError, match="name their scale with --scale"):
+            action()
+    with pytest.raises(InputError, match="written to a jsonl file"):
+        open_store(tmp_path / "in.jsonl", tmp_path / "out.npy", scale="factor")
+    scale = "factor" if per_row else "0.05"
+    said = translated(translator, tmp_path / "in.jsonl", tmp_path / "out.jsonl", scale=scale)
+    records = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    found = np.array([record["v"] for record in records])
+    assert found.dtype.kind == "i"
+    assert np.abs(found).max() <= 127
+    assert [record["id"] for record in records] == TEXT
+    factor = (
+        float(said.split("the scale ")[1].split(",")[0])
+        if not per_row
+        else np.array([[record["factor"]] for record in records])
+    )
+    assert cosines(found * factor, expected(translator)).min() > 0.99
+    given = read_vectors(tmp_path / "in.jsonl", scale=scale)
+    assert given.ids.tolist() == TEXT
+    np.testing.assert_allclose(given.values, OLD, atol=0.03)
+
+
+def test_json_lines_that_mix_integers_and_decimals_or_lack_a_scale_are_refused_by_row(tmp_path, translator):
+    lines = [json.dumps({"v": [1, 2, 3, 4, 5, row % 5], "scale": 0.1}) for row in range(1030)]
+    spoilt = {
+        "row 1025 has other numbers than int8": json.dumps({"v": [0.5] * 6, "scale": 0.1}),
+        "row 1025 has no positive number under 'scale'": json.dumps({"v": [1] * 6}),
+    }
+    for words, line in spoilt.items():
+        (tmp_path / "in.jsonl").write_text("\n".join([*lines[:1025], line]))
+        with pytest.raises(InputError, match=words):
+            survey(translator, open_store(tmp_path / "in.jsonl", tmp_path / "out.jsonl"))
+    json_lines(tmp_path / "in.jsonl")
+    with pytest.raises(InputError, match="--scale is for integers"):
+        open_store(tmp_path / "in.jsonl", tmp_path / "out.jsonl", scale="0.1")
+
+
+def qdrant_points(place, name, vectors, **config):
+    """A local collection of points with these vectors."""
+    qdrant = pytest.importorskip("qdrant_client")
+    client = qdrant.QdrantClient(path=str(place))
+    client.create_collection(name, **config)
+    points = enumerate(vectors)
+    client.upsert(
+        name, [qdrant.models.PointStruct(id=row, vector=vector, payload={"n": row}) for row, vector in points]
+    )
+    client.close()
+
+
+def test_a_point_without_the_vector_is_named(tmp_path, translator):
+    models = pytest.importorskip("qdrant_client").models
+    params = {"txt": models.VectorParams(size=6, distance=models.Distance.DOT)}
+    vectors = [{"txt": row} if place != 3 else {} for place, row in enumerate(OLD[:5].tolist())]
+    qdrant_points(tmp_path / "q", "old", vectors, vectors_config=params)
+    store = open_store(f"qdrant:{tmp_path / 'q'}::old", f"qdrant:{tmp_path / 'q'}::new")
+    with pytest.raises(InputError, match="point 3 of old has no vector 'txt'"):
+        survey(translator, store)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_other_vectors_of_a_point_are_kept(tmp_path, translator, named):
+    qdrant = pytest.importorskip("qdrant_client")
+    models = qdrant.models
+    text = models.VectorParams(size=6, distance=models.Distance.DOT)
+    image = models.VectorParams(size=2, distance=models.Distance.DOT)
+    sparse = models.SparseVector(indices=[1], values=[0.5])
+    vectors = [{"txt" if named else "": row, "sp": sparse} for row in OLD[:20].tolist()]
+    if named:
+        vectors = [vector | {"img": [place, 1.0]} for place, vector in enumerate(vectors)]
+    config = {"vectors_config": {"txt": text, "img": image} if named else text}
+    sparse_config = {"sp": models.SparseVectorParams()}
+    qdrant_points(tmp_path / "q", "old", vectors, sparse_vectors_config=sparse_config, **config)
+    place = f"qdrant:{tmp_path / 'q'}"
+    if named:
+        with pytest.raises(InputError, match="several vectors per point"):
+            open_store(f"{place}::old", f"{place}::new")
+        with pytest.raises(InputError, match="no vector 'other'"):
+            open_store(f"{place}::old::other", f"{place}::new")
+    store = open_store(f"{place}::old::txt" if named else f"{place}::old", f"{place}::new")
+    said = translate_store(translator, store, f"{place}::new")
+    assert said.endswith("and the vectors img, sp as they are" if named else "and the vectors sp as they are")
+    client = qdrant.QdrantClient(path=str(tmp_path / "q"))
+    found, _ = client.scroll("new", limit=100, with_vectors=True)
+    client.close()
+    assert found[7].vector["sp"].values == [0.5]
+    if named:
+        assert found[7].vector["img"] == [7.0, 1.0]
+    new = np.array([point.vector["txt" if named else ""] for point in found])
+    np.testing.assert_allclose(new, expected(translator, OLD[:20]), atol=1e-5)
+
+
+def ivf(rows, lists, ids=None, train=None):
+    faiss = pytest.importorskip("faiss")
+    index = faiss.IndexIVFFlat(faiss.IndexFlatL2(6), 6, lists, faiss.METRIC_L2)
+    index.train(OLD if train is None else train)
+    if ids is None:
+        index.add(rows)
+    else:
+        index.add_with_ids(rows, ids)
+    return faiss, index
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_an_ivf_index_with_ids_of_its_own_keeps_them(tmp_path, translator, mapped):
+    ids = np.random.default_rng(0).permutation(200) * 3 + 100
+    faiss, index = ivf(OLD[:0], 4)
+    index = faiss.IndexIDMap2(index) if mapped else index
+    index.add_with_ids(OLD, ids)
+    faiss.write_index(index, str(tmp_path / "in.faiss"))
+    store = open_store(tmp_path / "in.faiss", tmp_path / "out.faiss")
+    seen = survey(translator, store, confidence=True)
+    assert sorted(seen.ids.tolist()) == sorted(ids.tolist())
+    assert mapped or seen.ids.tolist() == sorted(ids.tolist())
+    place = {label: row for row, label in enumerate(ids.tolist())}
+    rows = [place[label] for label in seen.ids.tolist()]
+    np.testing.assert_allclose(seen.cosines, translator.confidence(OLD)[rows], atol=1e-6)
+    translate_store(translator, store, str(tmp_path / "out.faiss"))
+    found = faiss.read_index(str(tmp_path / "out.faiss"))
+    faiss.extract_index_ivf(found).nprobe = 4
+    near = found.search(np.ascontiguousarray(expected(translator), np.float32), 1)[1]
+    np.testing.assert_array_equal(near[:, 0], ids)
+
+
+def test_an_ivf_index_with_few_vectors_gets_fewer_lists(tmp_path, translator):
+    faiss, index = ivf(OLD[:90], 100)
+    faiss.write_index(index, str(tmp_path / "in.faiss"))
+    store = open_store(tmp_path / "in.faiss", tmp_path / "out.faiss")
+    said = translate_store(translator, store, str(tmp_path / "out.faiss"))
+    assert "2 lists instead of 100" in said
+    found = faiss.read_index(str(tmp_path / "out.faiss"))
+    assert (found.nlist, found.ntotal) == (2, 90)
+
+
+def test_an_ivf_index_is_trained_on_rows_from_all_over(tmp_path, translator):
+    far = OLD[np.linalg.norm(expected(translator) - expected(translator)[:1], axis=1).argmax()]
+    noise = 1e-3 * RNG.normal(size=(1024, 6)).astype(np.float32)
+    rows = np.repeat(np.stack([OLD[0], far]), 512, axis=0) + noise
+    faiss, index = ivf(rows, 2, train=rows)
+    faiss.write_index(index, str(tmp_path / "in.faiss"))
+    translate_store(translator, open_store(tmp_path / "in.faiss", tmp_path / "out.faiss"), str(tmp_path / "out.faiss"))
+    found = faiss.read_index(str(tmp_path / "out.faiss"))
+    assert [found.invlists.list_size(number) for number in range(2)] == [512, 512]
+
+
+@pytest.mark.parametrize("shape", [(6,), (6, 1), (1, 6)])
+def test_a_square_npz_file_has_its_scale_per_row_unless_its_shape_says_otherwise(tmp_path, translator, shape):
+    rows = OLD[:6]
+    axis = 0 if shape == (1, 6) else 1
+    scales = np.abs(rows).max(axis=axis, keepdims=True) / 127
+    np.savez(tmp_path / "in.npz", values=np.rint(rows / scales).astype(np.int8), scale=scales.reshape(shape))
+    said = translate_store(translator, open_store(tmp_path / "in.npz", tmp_path / "out.npz"), str(tmp_path / "out.npz"))
+    assert ("is taken to be that of rows" in said) == (shape == (6,))
+    with np.load(tmp_path / "out.npz") as found:
+        factor = found["scale"].reshape(-1, 1)
+        assert found["scale"].shape == (() if axis == 0 else shape)
+        np.testing.assert_allclose(found["values"] * factor, expected(translator, rows), atol=0.03)
+    given = read_vectors(tmp_path / "in.npz")
+    assert bool(given.converted) == (shape == (6,))
+    np.testing.assert_allclose(given.values, rows, atol=0.02)
+
+
+def test_a_mistyped_address_creates_nothing(tmp_path):
+    pytest.importorskip("lancedb")
+    pytest.importorskip("qdrant_client")
+    (tmp_path / "other").mkdir()
+    for kind in ("lancedb", "qdrant"):
+        for place in ("absent", "other"):
+            with pytest.raises(InputError, match=r"does not exist|cannot be opened"):
+                open_store(f"{kind}:{tmp_path / place}::old", f"{kind}:{tmp_path / place}::new")
+    assert [path.name for path in tmp_path.rglob("*")] == ["other"]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "lancedb"])
+def test_the_confidence_has_the_ids_of_the_store(tmp_path, translator, kind):
+    source, output = tmp_path / f"in.{kind}", tmp_path / f"out.{kind}"
+    if kind == "lancedb":
+        lancedb = pytest.importorskip("lancedb")
+        import pyarrow as pa
+
+        cells = pa.FixedSizeListArray.from_arrays(pa.array(OLD.reshape(-1)), 6)
+        table = pa.table({"id": TEXT, "vector": cells, "n": range(200)})
+        lancedb.connect(str(tmp_path / "db")).create_table("old", table)
+        source, output = f"lancedb:{tmp_path / 'db'}::old", f"lancedb:{tmp_path / 'db'}::new"
+    else:
+        (parquet_table if kind == "parquet" else json_lines)(source, id=TEXT, n=list(range(200)))
+    found = survey(translator, open_store(source, output), confidence=True)
+    assert found.ids.tolist() == TEXT
+    assert survey(translator, open_store(source, output)).ids is None
+    named = survey(translator, open_store(source, output, ids="n"), confidence=True, ids="n")
+    assert named.ids.tolist() == list(range(200))
+
+
+def test_ids_that_repeat_or_are_missing_are_left_out_of_the_confidence_unless_they_were_named(tmp_path, translator):
+    cases = {"twice": (["a"] * 200, "occur twice", "duplicate"), "gap": ([*TEXT[:-1], None], "", "row 199 has no id")}
+    for name, (ids, note, words) in cases.items():
+        source, output = tmp_path / f"{name}.parquet", tmp_path / "out.parquet"
+        parquet_table(source, id=ids)
+        found = survey(translator, open_store(source, output), confidence=True)
+        assert found.ids is None
+        assert note in found.note
+        with pytest.raises(InputError, match=words):
+            survey(translator, open_store(source, output, ids="id"), confidence=True, ids="id")
+
+
+def test_a_missing_vector_is_refused_by_row(tmp_path, translator):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    cells = pa.array([*OLD[:150].tolist(), None, *OLD[151:].tolist()], pa.list_(pa.float32()))
+    parquet.write_table(pa.table({"v": cells}), tmp_path / "in.parquet")
+    with pytest.raises(InputError, match=r"in\.parquet: row 150 of column 'v' is missing"):
+        survey(translator, open_store(tmp_path / "in.parquet", tmp_path / "out.parquet"))

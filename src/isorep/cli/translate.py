@@ -13,7 +13,7 @@ from . import common
 from .common import COLUMN, FILE, NAME, NAMES, Dask, DropIds, Groups, Html, Ids, Json, N, Quiet
 
 if TYPE_CHECKING:
-    from ..representation import Array
+    from ..representation import Array, Representation
     from ..translation import Drift, Translation
 
 app = typer.Typer(
@@ -75,7 +75,8 @@ def fit(
         str | None,
         Option(
             metavar=NAME,
-            help="Scale of int8 vectors in npz or parquet files: an array, a column or a number. Default: scale.",
+            help="Scale of int8 vectors in npz, parquet or jsonl files: an array, a column, a name or a number. "
+            "Default: scale.",
         ),
     ] = None,
     ids: Ids = None,
@@ -136,7 +137,18 @@ def fit(
         _unpaired(old, new, output, ids, scale, checks, force, _NORMALISE[normalise], seed, json, html, quiet)
         return
     if add is not None:
-        _add(add, old, new, output, ids, join, dask, quiet, json or html or groups or labels or relevance or queries)
+        _add(
+            add,
+            old,
+            new,
+            output,
+            ids,
+            scale,
+            join,
+            dask,
+            quiet,
+            json or html or groups or labels or relevance or queries,
+        )
         return
     if queries is not None and queries.isdecimal():
         raise InputError(
@@ -197,13 +209,13 @@ def apply(
         Argument(
             metavar="OUT",
             help="File to write; the suffix chooses the format. Without a suffix: a folder with one file per shard of "
-            "IN. A parquet, jsonl or FAISS file, lancedb:FOLDER::TABLE, qdrant:FOLDER::COLLECTION and "
-            "pgvector:URL::TABLE keep all that rows of the same kind of IN carry.",
+            "IN. Parquet and jsonl (files or shards), FAISS files, lancedb:FOLDER::TABLE, qdrant:FOLDER::COLLECTION "
+            "and pgvector:URL::TABLE keep all that rows of the same kind of IN carry.",
         ),
     ],
     scale: Annotated[
         str | None,
-        Option(metavar=NAME, help="Scale of int8 vectors: a column or array of IN, or a number. Default: scale."),
+        Option(metavar=NAME, help="Scale of int8 vectors: a column, name or array of IN, or a number. Default: scale."),
     ] = None,
     confidence: Annotated[
         Path | None,
@@ -221,54 +233,79 @@ def apply(
     """
     from ..files import without_secrets
     from ..representation import Representation, reading_notes
-    from ..storage import write
-    from ..translation.stores import ADDRESSES, open_store, sample_of, store_confidence, translate_store
+    from ..storage.write import require_target
+    from ..translation.stores import ADDRESSES, open_store, require_plain, survey, translate_store
     from ..translation.translator import Translator, has_ids, open_source, require_output, translate_files
 
     addressed = output.partition(":")[0] in ADDRESSES
     files = [each for each in (None if addressed else common.plain_path(output), confidence) if each is not None]
     common.require_apart(files, *([] if addressed else [data]), map_file)
     if confidence is not None:
-        require_output(data, confidence)
+        require_target(confidence)
+    plain = [name for name, given in (("--drop-ids", drop_ids), ("--dask", dask)) if given]
+    if plain:
+        require_plain(plain[0], data, output, scale)
     translator = Translator.load(map_file)
-    store = None if drop_ids or ids is not None or dask is not None else open_store(data, output, scale)
+    store = None if plain else open_store(data, output, scale, ids)
     if store is not None:
-        _check_drift(translator.drift(Representation(sample_of(store), name=store.name)), store.name, strict)
-        cosines = None if confidence is None else store_confidence(translator, store)
         with common.progress_bar(quiet) as progress:
-            said = translate_store(translator, store, output, progress)
+            found = survey(translator, store, confidence=confidence is not None, ids=ids, progress=progress)
+        _check_drift(translator.drift(Representation(found.sample, name=store.name)), store.name, strict)
+        cosines = None if confidence is None else _confidence_rows(confidence, found.cosines, found.ids)
+        with common.progress_bar(quiet) as progress:
+            said = translate_store(translator, store, output, progress, surveyed=found)
         if not quiet:
             common.say(f"wrote {without_secrets(output)}: {said}")
-        if confidence is not None and cosines is not None:
-            without = confidence.suffix.lower() == ".npy"  # which cannot hold ids of text
-            write(Representation(cosines[1][:, None], cosines[0], "confidence"), confidence, drop_ids=without)
-            if not quiet:
-                common.say(_about_confidence(confidence, cosines[1]))
+        if confidence is not None:
+            _write_confidence(confidence, cosines, quiet)
+        if found.note and not quiet:
+            common.say(f"note: {found.note}")
         return
     require_output(data, output)
     with common.cluster(dask) as in_chunks:
         source = open_source(data, ids, in_chunks)
         _check_drift(translator.drift(source.rows), str(source.rows.name), strict)
+        cosines = None
+        if confidence is not None:  # what fails here leaves nothing
+            names = None if drop_ids else source.rows.ids
+            cosines = _confidence_rows(confidence, translator.confidence(source.rows), names)
         with common.progress_bar(quiet) as progress:
             result = translate_files(translator, source, output, drop_ids=drop_ids, progress=progress)
-        if confidence is not None:
-            found = translator.confidence(source.rows)
-            write(Representation(found[:, None], source.rows.ids, "confidence"), confidence, drop_ids=drop_ids)
     if not quiet:
         with_ids = "with" if has_ids(result, output, drop_ids) else "without"
         size = f"{len(result)} rows x {result.shape[1]} columns"
         common.say(f"wrote {output}: {size}, {result.values.dtype}, {with_ids} ids")
-        if confidence is not None:
-            common.say(_about_confidence(confidence, found))
+    if confidence is not None:
+        _write_confidence(confidence, cosines, quiet)
+    if not quiet:
         common.say(*(f"note: {sentence}" for sentence in reading_notes(source.rows)))
 
 
-def _about_confidence(path: Path, found: "Array") -> str:
+def _confidence_rows(path: Path, cosines: "Array | None", ids: "Array | None") -> "Representation":
+    """Predicted cosines as they will be written: with row ids where the file holds such ids."""
     import numpy as np
 
-    low, middle, high = np.quantile(found, [0.05, 0.5, 0.95])
-    spread = f"5% below {low:.3f}, median {middle:.3f}, 5% above {high:.3f}"
-    return f"wrote {path}: predicted cosines in the order of the rows, {spread}"
+    from ..representation import Representation
+    from ..storage.write import holds_ids, require_plain_ids
+
+    kept = ids if holds_ids(path, ids) else None
+    if kept is not None and kept.dtype.kind == "U":
+        require_plain_ids(kept)
+    return Representation(np.asarray(cosines)[:, None], kept, "confidence")
+
+
+def _write_confidence(path: Path, rows: "Representation | None", quiet: bool) -> None:
+    import numpy as np
+
+    from ..storage import write
+
+    if rows is None:
+        return
+    write(rows, path)
+    if not quiet:
+        low, middle, high = np.quantile(rows.values[:], [0.05, 0.5, 0.95])
+        spread = f"5% below {low:.3f}, median {middle:.3f}, 5% above {high:.3f}"
+        common.say(f"wrote {path}: predicted cosines in the order of the rows, {spread}")
 
 
 def _check_drift(drift: "Drift", name: str, strict: bool) -> None:
@@ -329,15 +366,16 @@ def _add(
     new: str,
     output: Path,
     ids: str | None,
+    scale: str | None,
     join: bool,
     dask: str | None,
     quiet: bool,
     other: object,
 ) -> None:
     """Add pairs to a map: their moments to its own."""
-    from ..storage import read
     from ..storage.model_files import require_model_path
     from ..translation import Translator
+    from ..translation.stores import read_vectors
 
     if other:
         raise InputError("--add writes the map alone: leave out --json, --html, --groups, --labels and --queries")
@@ -345,7 +383,7 @@ def _add(
     common.require_outputs([output], old, new)
     before = Translator.load(earlier)
     with common.cluster(dask) as in_chunks:
-        a, b = (read(file, ids=ids, in_chunks=in_chunks) for file in (old, new))
+        a, b = (read_vectors(file, ids=ids, scale=scale, in_chunks=in_chunks) for file in (old, new))
         after = before.update(a, b, join=join)
     after.save(output)
     if not quiet:

@@ -61,24 +61,36 @@ def batches(path: Path) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     """Objects of consecutive lines, with the number of the first."""
     held: list[dict[str, Any]] = []
     row = 0
-    try:
-        with opened(path, "rt") as file:
-            while line := file.readline(_LONGEST_LINE):
-                if len(line) >= _LONGEST_LINE:
-                    raise InputError(f"line {row + 1} is longer than {_LONGEST_LINE} characters")
-                if not line.strip():
-                    continue
-                held.append(_record(line, row))
-                row += 1
-                if len(held) == BATCH:
-                    yield row - len(held), held
-                    held = []
-    except UnicodeDecodeError as error:
-        raise InputError("this is not UTF-8 text") from error
+    for line in _lines(path):
+        held.append(_record(line, row))
+        row += 1
+        if len(held) == BATCH:
+            yield row - len(held), held
+            held = []
     if held:
         yield row - len(held), held
     if not row:
         raise InputError("there are no rows of data")
+
+
+def count(path: Path) -> int:
+    """The number of objects; their lines are not parsed."""
+    return sum(1 for _ in _lines(path))
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Lines that are not blank."""
+    number = 0
+    try:
+        with opened(path, "rt") as file:
+            while line := file.readline(_LONGEST_LINE):
+                number += 1
+                if len(line) >= _LONGEST_LINE:
+                    raise InputError(f"line {number} is longer than {_LONGEST_LINE} characters")
+                if line.strip():
+                    yield line
+    except UnicodeDecodeError as error:
+        raise InputError("this is not UTF-8 text") from error
 
 
 def vector_name(path: Path, key: str | None) -> tuple[str, list[str]]:

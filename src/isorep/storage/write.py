@@ -87,6 +87,12 @@ def holds_labels(path: str | Path) -> bool:
     return _family_name(family(Path(name), "write")) in ("text", "parquet", "zarr") or name.endswith(".h5ad")
 
 
+def holds_ids(path: str | Path, ids: Array | None) -> bool:
+    """Whether a file of this suffix holds such ids: some formats hold no text, and npy no ids at all."""
+    kind = _NUMBERS_ONLY.get(_family_name(family(split_key(path, None)[0], "write")))
+    return ids is not None and (kind is None or (kind != "npy" and ids.dtype.kind != "U"))
+
+
 def others(path: str | Path, rows: Representation, ids: str | None = None) -> dict[str, Any]:
     """The columns of a table, of obs or of samples that are neither features nor row ids; nothing for other files."""
     file, key = split_key(path, None)
