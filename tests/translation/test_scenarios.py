@@ -12,6 +12,7 @@ from isorep import InputError, Representation, Translator
 from isorep.moments import Moments
 from isorep.translation.maps import Training
 from isorep.translation.networks import fit_cosine, fit_mlp
+from isorep.translation.result import shortened
 from isorep.translation.translate import common_norm
 
 from ..data import rotation, sources
@@ -183,7 +184,7 @@ def test_a_store_too_large_for_the_sample_is_not_judged():
     point = next(point for point in far.chosen.sizes if point.size == 10**9)
     spans = point.low[10] < 0.9 <= point.high[10]
     assert (far.verdict.answer == "undecided") == spans
-    assert ("cannot be told from 200 held-out ones" in far.verdict.sentence) == spans
+    assert ("cannot be told from 200 queries" in far.verdict.sentence) == spans
 
 
 def test_confidence_predicts_the_cosine_of_new_rows(hard):
@@ -319,6 +320,10 @@ JUDGEMENTS = {
     "a huge grade": ("q1 0 d1 5000\n", "grades go up to 100"),
     "nothing relevant": ("q1 0 d1 0\n", "no document relevant"),
     "other ids": ("a 0 b 1\n", "no judged query"),
+    "a first line without a number": ("q0 d1 high\nq1 d2 1\n", "line 1 has the grade 'high', which is no number"),
+    "two readings": ("q0 d,1 1\n", "line 1 can be read with spaces or with commas"),
+    "two readings of two columns": ("q0 d,1\n", "line 1 can be read with spaces or with commas"),
+    "four columns without an iteration": ('"q,0",d1,1\n', "line 1 is not a query"),
 }
 
 
@@ -347,3 +352,87 @@ def test_judgements_need_ids_and_queries(tmp_path):
     ):
         with pytest.raises(InputError, match=words):
             isorep.translate(*arguments, **options)
+
+
+READABLE = {
+    "TREC": "q,0 0 d,1 2\nq1 Q0 d2 0\n",
+    "a header": "query-id\tcorpus-id\tscore\nq,0\td,1\t2\nq1\td2\t0\n",
+    "a header after a comment": "# made by hand\nquery doc relevance\nq,0 0 d,1 2\nq1 0 d2 0\n",
+    "tabs": "q,0\t0\td,1\t2\nq1\td2\t0\n",
+}
+
+
+@pytest.mark.parametrize("case", READABLE)
+def test_judgements_are_read_whatever_separates_them(tmp_path, case):
+    from isorep.translation.relevance import read_relevance
+
+    (tmp_path / "qrels").write_text(READABLE[case])
+    assert read_relevance(tmp_path / "qrels") == {"q,0": {"d,1": 2.0}, "q1": {"d2": 0.0}}
+
+
+def test_commas_may_separate_ids_with_spaces(tmp_path):
+    from isorep.translation.relevance import read_relevance
+
+    (tmp_path / "qrels.csv").write_text("query id,doc id,score\nq 0,d 1,2\nq1, d2, 1\nq2,0,d2,1\n")
+    assert read_relevance(tmp_path / "qrels.csv") == {"q 0": {"d 1": 2.0}, "q1": {"d2": 1.0}, "q2": {"d2": 1.0}}
+
+
+def numbered(n=300):
+    x, y = bent(n)
+    return (
+        Representation(x, ids=np.arange(n), name="x"),
+        Representation(y, ids=np.arange(n), name="y"),
+        Representation(y[:50], ids=np.arange(50), name="queries"),
+        Representation(x[:50], ids=np.arange(50), name="older"),
+    )
+
+
+def test_judgements_of_a_dict_may_have_numbers_as_ids():
+    x, y, queries, older = numbered()
+    both = [
+        isorep.translate(
+            x, y, maps="ridge", queries=queries, old_queries=older, n_queries=40,
+            relevance={kind(row): {kind(row): 1} for row in range(50)},
+        ).relevance
+        for kind in (int, str, np.int64)
+    ]  # fmt: skip
+    assert both[0] == both[1] == both[2]
+    assert both[0].queries > 3
+    for spoilt, words in (
+        ({0: [0, 1]}, "no dict of documents"),
+        ({0: {0: "high"}}, "the grade 'high', which is no number"),
+        ({0: {0: 5000}}, "grades go up to 100"),
+    ):
+        with pytest.raises(InputError, match=words):
+            isorep.translate(x, y, maps="ridge", queries=queries, relevance=spoilt)
+
+
+def test_judgements_that_are_left_out_are_notes():
+    x, y, queries, older = numbered()
+    known = {row: {row: 1} for row in range(50)}
+    given = {"maps": "ridge", "queries": queries, "scenario": "queries", "n_queries": 40}
+    alone = isorep.translate(x, y, relevance=known | {"nobody": {0: 1, 1: 1}, 0: {0: 1, "elsewhere": 1}}, **given)
+    assert "3 relevance judgements were left out" in " ".join(alone.caveats)
+    assert "measured with a translated store only" in " ".join(alone.caveats)
+    whole = isorep.translate(x, y, relevance=known, old_queries=older, **given)
+    assert not any("judgements" in note for note in whole.caveats)
+
+
+def test_labels_that_begin_alike_are_told_apart_and_marked_each():
+    x, y = bent(3000)
+    codes = np.random.default_rng(1).integers(3, size=3000)
+    bad = codes == 2
+    y[bad] = unit(y[bad] + 0.15 * np.random.default_rng(2).normal(size=(int(bad.sum()), 24)))
+    names = np.array([f"{'a long path of a source ' * 4}{end}" for end in ("one", "two", "\x1bred")])
+    result = isorep.translate(x, y, maps="ridge", labels=names[codes], n_queries=300)
+    shown = [line for line in str(result).splitlines() if "a long path" in line and "…" in line]
+    assert [line.startswith("> ") for line in shown] == [True, False, False]
+    assert len({line[:42] for line in shown}) == 3
+
+
+def test_shortened_labels_are_short_and_different():
+    labels = [f"{'x' * 30}{middle}{'y' * 30}" for middle in "abc"] + ["z" * 40, "short"]
+    found = shortened(labels)
+    assert len(set(found)) == 5
+    assert max(map(len, found)) <= 40
+    assert found[3:] == labels[3:]

@@ -394,12 +394,12 @@ def _judge(result: "Translation", k: int | None, limit: float) -> None:
     error = result.maps[result.best].held_out.mean
     if k is None and not error <= limit:
         common.fail(f"the held-out error, {decimals(error)} mean distances to the mean, exceeds the limit {limit:g}")
-    if k is not None and k not in result.retrieval.at:
-        common.fail(f"recall at {k} cannot be told from {result.retrieval.corpus} vectors")
     if k is not None:
         size = result.settings["store_size"] or result.retrieval.corpus
         judged = next(point for point in result.chosen.sizes if point.size == size)
-        loss = result.retrieval.ceiling.recall[k] - judged.recall[k]
+        if k not in judged.recall:
+            common.fail(f"recall at {k} cannot be told from {min(size, result.retrieval.corpus):,} vectors")
+        loss = (judged.native or result.retrieval.ceiling.recall)[k] - judged.recall[k]
         if not loss <= limit:
             where = "" if judged.measured else f", estimated for {size:,} vectors,"
             common.fail(f"the loss of recall at {k}, {loss:.4f},{where.rstrip(',')} exceeds the limit {limit:g}")

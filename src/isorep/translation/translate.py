@@ -24,11 +24,11 @@ from ..rows import Progress, block_rows, equal_rows, map_blocks, map_rows, no_pr
 from ..settings import check_choice, check_counts, check_names, check_seed
 from .confidence import cosines, features_of, fit_confidence
 from .drift import Reference, calibrated, damped_whitener, spread_rows
-from .extrapolation import Extrapolation
+from .extrapolation import Extrapolation, recall_within
 from .maps import MAPS, MOMENT_MAPS, FittedMap, Setting, Training, best_of, choose, drop_columns, learning_curve
 from .networks import fit_cosine, fit_mlp, training_rows
 from .regions import regions
-from .relevance import Relevance, measure_relevance, open_queries, read_relevance
+from .relevance import Relevance, given_judgements, measure_relevance, open_queries, read_relevance
 from .result import (
     HeldOut,
     MapRecord,
@@ -39,7 +39,17 @@ from .result import (
     judge,
     unrelated,
 )
-from .retrieval import METRICS, SCENARIOS, UNTRANSLATED, Found, Retrieval, Scenario, Searches, search_rows
+from .retrieval import (
+    METRICS,
+    SCENARIOS,
+    UNTRANSLATED,
+    Found,
+    Retrieval,
+    Scenario,
+    Searches,
+    corpus_size,
+    search_rows,
+)
 from .translator import Translator
 
 _EVEN, _MOSTLY = 0.01, 0.99  # new vectors are normalised if this share of them have one length, up to this share of it
@@ -152,6 +162,10 @@ def translate(
     check_counts(folds=(folds, 3), n_queries=(n_queries, 1), n_corpus=(n_corpus, 2), n_boot=(n_boot, 0))
     if store_size is not None:
         check_counts(store_size=(store_size, 2))
+        if store_size <= headline_k(at):
+            raise InputError(
+                f"store_size is {store_size}, and recall at {headline_k(at)} needs a larger store: name smaller k by at"
+            )
     check_seed(random_state)
     check_choice("metric", metric, list(METRICS))
     check_choice("scenario", scenario, list(SCENARIOS))
@@ -168,6 +182,12 @@ def translate(
         raise InputError(
             f"there are {pair.n} pairs in {folds} folds, and the fold that tests has {len(split.test_rows)}: at least "
             f"{_LEAST_TESTED} are needed"
+        )
+    widest = max(int(pair.x.shape[1]), int(pair.y.shape[1]))
+    searched = corpus_size(len(split.test_rows), n_queries, n_corpus, widest)
+    if at[0] >= searched:
+        raise InputError(
+            f"at is {', '.join(map(str, at))}, and there are {searched} held-out vectors to search: name k below that"
         )
     sums = sum_rows(pair, split, report)
     if not np.trace(sums.codes[-1].yy) > 0:
@@ -220,13 +240,16 @@ def translate(
     confidence, calibration = tested.confidence or (None, None)
     curve_kind = best if from_moments else chosen.best_moments
     setting = chosen.settings.get(curve_kind, chosen.start)
-    curve = learning_curve(curve_kind, sums.codes, setting, sums.unit, sums.radius, sums.training.rounding)
+    related = not unrelated(records[best], records[best].recalls[scenario], retrieval)
+    parts = (sums.codes, setting, sums.unit, sums.radius, sums.training.rounding)
+    curve = learning_curve(curve_kind, *parts, kept=best, related=related)
     found = None
     if marks is not None:
         k = headline_k(retrieval.at)
         asked = searches.found[scenario][best].closer < k
         names, codes = marks
         found = regions(names, codes[split.test_rows], tested.cosines, grouped, codes[searches.queries], asked)
+    by_user = None if judged is None else judged(split.test_rows, fitted, chosen.best, metric)
     return Translation(
         maps=records,
         best=best,
@@ -259,7 +282,7 @@ def translate(
         verdict=retrieval.scenarios[scenario].verdict,
         calibration=calibration,
         regions=found,
-        relevance=None if judged is None else judged(split.test_rows, fitted, chosen.best, metric),
+        relevance=by_user,
         caveats=(
             *_about_rows(pair, records[best], retrieval, scenario, repeats, random_state),
             *([] if sums.left_out is None else [f"{sums.left_out}; the map leaves them out"]),
@@ -273,6 +296,9 @@ def translate(
                 norm=norm,
                 normalise=normalise,
                 store_size=store_size,
+                dropped=[k for k in at if k not in retrieval.at],
+                unjudged=judged is not None and scenario == "queries" and old_queries is None,
+                unknown=0 if by_user is None else by_user.unknown,
                 untried=[kind for kind in later if kind not in records],
             ),
         ),
@@ -311,13 +337,13 @@ def _checked_judgements(
     ids = pair.ids
     if ids is None:
         raise InputError("relevance judgements refer to ids, and neither side has row ids")
-    judgements = relevance if isinstance(relevance, Mapping) else read_relevance(relevance)
+    judgements = given_judgements(relevance) if isinstance(relevance, Mapping) else read_relevance(relevance)
     new = open_queries(queries, int(pair.y.shape[1]), "queries")
     old = None if old_queries is None else open_queries(old_queries, int(pair.x.shape[1]), "old_queries")
 
     def measure(test: Array, fitted: Mapping[str, FittedMap], best: Mapping[str, str], metric: str) -> Relevance:
         kept = {name: fitted[kind] for name, kind in best.items()}
-        return measure_relevance(pair.x, pair.y, ids, test, dict(judgements), new, old, kept, metric)
+        return measure_relevance(pair.x, pair.y, ids, test, judgements, new, old, kept, metric)
 
     return measure
 
@@ -708,6 +734,14 @@ def score_maps(
     return Tested(held, calibrated(reference, norms, distances), directions[best], confidence)
 
 
+def _native(searches: Searches, size: int) -> dict[int, float] | None:
+    """The recall of native vectors in a store of so many; None beyond the sample."""
+    if size > searches.corpus:
+        return None
+    closer = searches.ceiling.closer
+    return {k: recall_within(closer, searches.corpus, size, k) for k in searches.at if k < size}
+
+
 def _retrieval(
     names: tuple[str, str],
     records: Mapping[str, MapRecord],
@@ -726,7 +760,7 @@ def _retrieval(
     sizes = sorted({corpus, *(times * corpus for times in _LARGER), *([store_size] if store_size else [])})
     for name, found in searches.found.items():
         law = Extrapolation(found[best[name]].closer, corpus, rng, units)
-        points = tuple(law.at(size, at) for size in sizes)
+        points = tuple(replace(law.at(size, at), native=_native(searches, size)) for size in sizes)
         judged = next(point for point in points if point.size == (store_size or corpus))
         untranslated = found[UNTRANSLATED].share
         verdict = judge(*names, name, records[best[name]], judged, untranslated, empty)
