@@ -1,6 +1,7 @@
 """Normalised vectors, scenarios, maps trained on rows, confidence, labels, judgements and added pairs."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import isorep
-from isorep import InputError, Representation, Translator
+from isorep import DriftWarning, InputError, Representation, Translator
 from isorep.moments import Moments
 from isorep.translation.maps import Training
 from isorep.translation.networks import fit_cosine, fit_mlp
@@ -242,6 +243,62 @@ def test_added_pairs_give_the_map_of_all_pairs(tmp_path, kind, dead):
     assert added.norm == first.norm
     with pytest.raises(InputError, match="has 7 columns, and the map has 8"):
         first.update(x[:, :7], y)
+
+
+@pytest.mark.parametrize("kind", ["rigid", "linear", "ridge", "low_rank"])
+@pytest.mark.parametrize("first", [0.0, 1e-7])
+def test_columns_that_vary_in_added_pairs_alone_count_as_in_a_full_fit(tmp_path, kind, first):
+    x, y = bent(900)
+    rare = x[:, 3] - x[:, 3].mean()
+    x[:, 3] = 0.25 + np.where(np.arange(900) < 500, first, 1.0) * rare
+    some = isorep.translate(x[:500], y[:500], maps=kind, n_queries=20).translator
+    some.save(tmp_path / "m.safetensors")
+    added = Translator.load(tmp_path / "m.safetensors").update(x[500:], y[500:], check=False)
+    whole = Training(Moments.from_rows(x, y), 2e-16).fit(kind, some.setting)
+    np.testing.assert_allclose(added.map.raw(x), whole.apply(x)[:, :24], atol=1e-8)
+    assert np.abs(added.matrix[3]).max() > 0
+
+
+def test_pairs_that_would_spoil_a_map_are_noticed(tmp_path):
+    x, y = bent(1500)
+    first = isorep.translate(x[:900], y[:900], maps="ridge", n_queries=20).translator
+    first.save(tmp_path / "m.safetensors")
+    rng, more = np.random.default_rng(3), slice(900, 1500)
+    for known in (first, Translator.load(tmp_path / "m.safetensors")):
+        for n in (1, 5, 30, 600):
+            assert known.doubts(x[900 : 900 + n], y[900 : 900 + n]) == ()
+        for old, new, words in (
+            (100 * x[more], y[more], "old: the rows do not look like"),
+            (x[more], 100 * y[more], "new: the rows do not look like"),
+            (x[more], y[more] + 3, "new: the rows do not look like"),
+            (x[more], rng.permutation(y[more]), "not shown to fit the map better than shuffled ones"),
+            (x[more], -y[more], "held-out pairs of the first fit"),
+        ):
+            assert any(words in said for said in known.doubts(old, new))
+            with pytest.warns(DriftWarning):
+                known.update(old, new)
+        with pytest.raises(InputError, match="are already in the map"):
+            known.update(x[:900], y[:900])
+    added = first.update(x[more], y[more])
+    assert added.facts["first fit"]["held-out error"] == first.facts["held-out error"]
+    assert added.update(x[:30], y[:30]).facts["first fit"] == added.facts["first fit"]
+    assert "held-out error" not in added.facts
+    with pytest.raises(InputError, match="are already in the map"):
+        added.update(x[more], y[more])
+
+
+def test_facts_of_a_map_that_are_no_numbers_raise_no_error():
+    x, y = bent(300)
+    fitted = isorep.translate(x, y, maps="ridge", n_queries=20).translator
+    for spoilt in (
+        {"new vectors": "none"},
+        {"new vectors": {"radius": -1}},
+        {"held-out error": "low"},
+        {"rounding": []},
+    ):
+        known = replace(fitted, facts=fitted.facts | spoilt)
+        assert known.doubts(x[:50], y[:50]) == ()
+        assert known.update(x[:50], y[:50]).facts["pairs"] == 350
 
 
 def test_maps_of_the_first_version_still_load(tmp_path):

@@ -10,13 +10,14 @@ With :math:`X^\top X=VDV^\top` of the training rows, the ridge map of strength
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..alignment.base import AffineMap, rigid_maps, solve_linear
+from ..covariance import factor_covariance
 from ..moments import Moments, merged
 from ..representation import Array
 from ..results import Record
@@ -196,6 +197,14 @@ class Training:
 
     def _affine(self, matrix: Array) -> AffineMap:
         return AffineMap(matrix, self.moments.source_mean, self.moments.target_mean)
+
+
+def without_columns(moments: Moments, rounding: float) -> Moments:
+    """The moments without columns of the old vectors that hardly vary; the given ones keep them."""
+    kept = replace(moments, xx=moments.xx.copy(), xy=moments.xy.copy())
+    left_out = factor_covariance(kept.xx, kept.n, kept.source_mean, rounding).left_out
+    drop_columns(kept, left_out, kept.source_mean)
+    return kept
 
 
 def drop_columns(moments: Moments, left_out: Array, mean: Array) -> None:

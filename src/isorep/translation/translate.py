@@ -236,6 +236,8 @@ def translate(
         "recall": {str(k): share for k, share in records[best].recalls[scenario].recall.items()},
         "corpus": retrieval.corpus,
         "fingerprints": {"old": as_source(pair.x).fingerprint(), "new": as_source(pair.y).fingerprint()},
+        "rounding": sums.training.rounding,
+        "new vectors": tested.new_vectors,
     }
     confidence, calibration = tested.confidence or (None, None)
     curve_kind = best if from_moments else chosen.best_moments
@@ -258,7 +260,7 @@ def translate(
         retrieval=retrieval,
         curve=curve,
         translator=Translator(
-            kept, tested.reference, facts, confidence, sums.total if from_moments else None, chosen.settings[best]
+            kept, tested.reference, facts, confidence, sums.whole if from_moments else None, chosen.settings[best]
         ),
         old=sums.sides[0],
         new=sums.sides[1],
@@ -437,11 +439,13 @@ def _shells(groups: Array, rng: np.random.Generator) -> Array:
 class Sums:
     """The moments of every code, from which all maps and choices follow, and the facts about both sides.
 
-    ``resolved`` is true if moments resolve all directions of the old side; ``left_out`` names columns that hardly vary.
+    ``resolved`` is true if moments resolve all directions of the old side; ``left_out`` names columns that hardly vary,
+    which are in ``whole`` alone: pairs that are added later may let them vary.
     """
 
     codes: list[Moments]
     total: Moments
+    whole: Moments
     training: Training
     sides: tuple[Side, Side]
     resolved: bool
@@ -466,10 +470,11 @@ def sum_rows(pair: Pair, split: Split, report: Progress) -> Sums:
     total = merged(codes)
     sides = ((pair.names[0], x, total), (pair.names[1], y, total.swapped()))
     (old, factor), (new, _) = map_blocks(lambda one: _side(*sides[one.start]), 2, 1)
+    whole = replace(total, xx=total.xx.copy(), xy=total.xy.copy()) if factor.left_out.any() else total
     for moments in (*codes, total):
         drop_columns(moments, factor.left_out, total.source_mean)
     training = Training(merged(codes[:-1]), rounding_of(x))
-    return Sums(codes, total, training, (old, new), factor.resolved, left_out_sentence(factor, pair.names[0]))
+    return Sums(codes, total, whole, training, (old, new), factor.resolved, left_out_sentence(factor, pair.names[0]))
 
 
 def _side(name: str, values: Matrix, total: Moments) -> tuple[Side, Factor]:
@@ -674,10 +679,14 @@ def fit_maps(
 
 @dataclass(frozen=True, eq=False)
 class Tested:
-    """The test fold: errors of every map, the reference for drift, and cosines and confidence of the best map."""
+    """The test fold: errors of every map, the reference for drift, and cosines and confidence of the best map.
+
+    ``new_vectors`` are the scales of the new vectors, for the drift of pairs that are added.
+    """
 
     held: dict[str, HeldOut]
     reference: Reference
+    new_vectors: dict[str, float]
     cosines: Array
     confidence: Any
 
@@ -731,7 +740,14 @@ def score_maps(
             interval=t_interval(float(ratio), float(se), len(away), least=0.0),
         )
     confidence = fit_confidence(features, directions[best], blocks)
-    return Tested(held, calibrated(reference, norms, distances), directions[best], confidence)
+    quarter, half, three = np.quantile(radii, [0.25, 0.5, 0.75])
+    new_vectors = {
+        "radius": float(np.sqrt(np.trace(moments.yy) / moments.n)),
+        "distance": float(half),
+        "spread": float(np.log(three / quarter) / 1.349) if quarter > 0 else 0.0,
+        "mean distance": float(radii.mean()),
+    }
+    return Tested(held, calibrated(reference, norms, distances), new_vectors, directions[best], confidence)
 
 
 def _native(searches: Searches, size: int) -> dict[int, float] | None:
