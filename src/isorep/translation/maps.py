@@ -330,15 +330,15 @@ def read_curve(kind: str, points: tuple[Point, ...], kept: str | None = None, re
     if halves:
         half = min(halves, key=lambda point: abs(last.pairs / point.pairs - 2))
         gain = 1 - last.error / max(half.error, _EXACT_RADII) if last.error > _EXACT_RADII else 0.0
-    if useless:
-        told = (
-            f"how many pairs are enough cannot be told: with all {last.pairs:,} training pairs, the {name} map errs "
-            f"{last.error:.3f} RMS radii, and the mean vector about 1"
-        )
-    elif other:
+    if other:
         told = (
             f"how many pairs the {(kept or '').replace('_', '-')} map needs is not measured: the learning curve is "
             f"that of the {name} map"
+        )
+    elif useless:
+        told = (
+            f"how many pairs are enough cannot be told: with all {last.pairs:,} training pairs, the {name} map errs "
+            f"{last.error:.3f} RMS radii, and the mean vector about 1"
         )
     elif enough is not None:
         told = (

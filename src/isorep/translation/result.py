@@ -407,7 +407,7 @@ def judge(
             "unrelated",
             f"As paired, the rows of {old} and {new} are not shown to be related: on held-out rows, the best map "
             f"may be no better than the mean (error {decimals(best.held_out.mean, 3)}{upto}, where 1 is the mean) "
-            f"and is not shown to find items better than guessing (recall at {k} {recall.recall[k]:.1%}, guessing "
+            f"and is not shown to find items better than guessing (recall at {k}: {recall.recall[k]:.1%}, guessing "
             f"{_percent(retrieval.chance[k])}). Check that both hold the same items in the same order before you "
             "embed again.",
         )

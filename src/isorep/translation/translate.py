@@ -164,7 +164,7 @@ def translate(
         check_counts(store_size=(store_size, 2))
         if store_size <= headline_k(at):
             raise InputError(
-                f"store_size is {store_size}, and recall at {headline_k(at)} needs a larger store: name smaller k by at"
+                f"store_size is {store_size}, and recall at {headline_k(at)} needs a larger store: name a smaller k"
             )
     check_seed(random_state)
     check_choice("metric", metric, list(METRICS))
