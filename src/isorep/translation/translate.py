@@ -569,7 +569,8 @@ def select_maps(
         size = store_size or found.corpus
         share = Extrapolation(mine.closer, found.corpus, np.random.default_rng(0)).at(size, (k,)).recall[k]
         more = [kind for kind in later if norm is not None or kind != "cosine" or search["metric"] == "cosine"]
-        if not is_enough(share, found.ceiling.share.recall[k], mine.share.overlap[k]) and len(held) > 1:
+        native = recall_within(found.ceiling.closer, found.corpus, size, k)
+        if not is_enough(share, native, mine.share.overlap[k]) and len(held) > 1:
             best = pick(look(more))
     rms = {kind: float(np.sqrt(error / n)) / sums.radius for kind, error in errors.items()}
     of_moments = {kind: errors[kind] for kind in from_moments if kind in kinds} or {"ridge": errors["ridge"]}
