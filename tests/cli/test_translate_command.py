@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+import typer
 
 import isorep
 
@@ -291,14 +292,66 @@ def test_a_store_of_lists_keeps_its_columns_and_a_map_takes_added_pairs(isorep_c
     assert "predicted cosines in the order of the rows" in " ".join(done.out.split())
     assert np.load(folder / "c.npy").shape == (600, 1)
     more = folder / "more.safetensors"
-    done = isorep_command("translate", "fit", folder / "old.npy", folder / "new.npy", "--add", fitted, "-o", more)
+    np.save(folder / "more_old.npy", OLD[:300])
+    np.save(folder / "more_new.npy", NEW[:300])
+    adding = ("translate", "fit", folder / "more_old.npy", folder / "more_new.npy", "--add")
+    done = isorep_command(*adding, fitted, "-o", more)
     assert (done.code, done.err) == (0, "")
-    assert "the linear map of 1200 pairs, 600 of them added" in " ".join(done.out.split())
-    assert isorep.Translator.load(more).facts["pairs"] == 1200
-    refused = isorep_command(
-        "translate", "fit", folder / "old.npy", folder / "new.npy", "--add", fitted, "-o", more, "--groups", "doc"
-    )
-    assert one_sentence(refused, "--add writes the map alone")
+    assert "the linear map of 900 pairs, 300 of them added" in " ".join(done.out.split())
+    facts = isorep.Translator.load(more).facts
+    assert facts["pairs"] == 900
+    assert facts["first fit"]["pairs"] == 600
+    assert not {"held-out error", "held-out cosine", "recall", "corpus"} & set(facts)
+    again = isorep_command(*adding, more, "-o", folder / "again.safetensors")
+    assert one_sentence(again, "more_old.npy and more_new.npy are already in the map")
+
+
+def test_added_pairs_that_do_not_fit_are_warned_of(isorep_command, folder, fitted):
+    rng, out = np.random.default_rng(1), folder / "more.safetensors"
+    for name, old, new, words in (
+        ("scaled", 100 * OLD[:300], NEW[:300], "warning: scaled_old.npy: the rows do not look like"),
+        ("scaled", OLD[:300], 100 * NEW[:300], "warning: scaled_new.npy: the rows do not look like"),
+        ("shuffled", OLD[:300], NEW[rng.permutation(300)], "not shown to fit the map better than shuffled ones"),
+        ("partly", OLD[:300], NEW[[*range(149, -1, -1), *range(150, 300)]], "and held-out pairs of the first fit"),
+    ):
+        np.save(folder / f"{name}_old.npy", old)
+        np.save(folder / f"{name}_new.npy", new)
+        done = isorep_command(
+            "translate", "fit", folder / f"{name}_old.npy", folder / f"{name}_new.npy", "--add", fitted, "-o", out
+        )
+        assert done.code == 0
+        assert words in done.err
+        assert all(line.startswith("warning: ") for line in done.err.splitlines())
+
+
+OPTIONS = {
+    "--maps": "rigid", "--scenario": "queries", "--store-size": 100, "--normalise": "yes", "--check-old": "x.npy",
+    "--check-new": "x.npy", "--folds": 4, "--groups": "doc", "--labels": "doc", "--at": "1,10,100",
+    "--metric": "dot", "--queries": "q.npy", "--old-queries": "q.npy", "--relevance": "q.txt", "--n-queries": 10,
+    "--corpus": 10, "--fail-above": 0.5, "--json": "r.json", "--html": "r.html", "--seed": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["--add", "--unpaired"])
+def test_options_without_effect_are_refused_by_name(isorep_command, folder, fitted, mode):
+    how = ("--add", fitted) if mode == "--add" else ("--unpaired",)
+    given = ("translate", "fit", folder / "old.npy", folder / "new.npy", *how, "-o", folder / "o.safetensors")
+    has_effect = () if mode == "--add" else ("--normalise", "--check-old", "--check-new", "--json", "--html", "--seed")
+    for name, value in OPTIONS.items():
+        if name not in has_effect:
+            assert one_sentence(isorep_command(*given, name, value), f"{name} has no effect with {mode}: leave it out")
+    both = isorep_command(*given, "--at", "none", "--folds", -1)
+    assert one_sentence(both, f"--folds, --at have no effect with {mode}: leave them out")
+    assert not (folder / "o.safetensors").exists()
+
+
+def test_every_option_of_a_fit_has_an_effect_or_is_refused():
+    from isorep.cli import translate
+
+    names = {each.name for each in typer.main.get_command(translate.app).commands["fit"].params}
+    unknown = {name.removeprefix("--").replace("-", "_") for name in OPTIONS} | {"help"}
+    assert names - unknown - {"force", "join", "dask", "add", "unpaired"} <= translate._ADD & translate._UNPAIRED
+    assert names >= translate._ADD | translate._UNPAIRED
 
 
 def test_scenario_store_size_labels_queries_and_confidence(isorep_command, folder):
@@ -473,7 +526,7 @@ def test_a_map_without_pairs_is_written_or_refused(isorep_command, tmp_path):
     assert forced.code == 0
     assert (tmp_path / "no.safetensors").exists()
     assert one_sentence(
-        isorep_command(*given, tmp_path / "new.npy", "--unpaired", "--join", "-o", out), "--join needs pairs"
+        isorep_command(*given, tmp_path / "new.npy", "--unpaired", "--join", "-o", out), "--join has no effect"
     )
     assert one_sentence(isorep_command(*given, tmp_path / "new.npy", "--force", "-o", out), "to --unpaired")
 

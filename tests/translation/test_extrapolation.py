@@ -1,4 +1,4 @@
-"""Recall in larger stores: against the truth of simulated stores, inside and outside the assumed law."""
+"""Recall in stores of other sizes: against the truth of simulated stores, inside and outside the assumed law."""
 
 import numpy as np
 import pytest
@@ -68,3 +68,26 @@ def test_tiny_samples_are_no_reason_to_fail():
     for closer, size in (([0], 2), ([1], 2), ([0, 1, 2], 3)):
         found = Extrapolation(np.array(closer), size, np.random.default_rng(0)).at(10**6, (1,))
         assert 0 <= found.low[1] <= found.recall[1] <= found.high[1] <= 1
+
+
+@pytest.mark.parametrize(("size", "k"), [(5, 1), (50, 1), (50, 10), (300, 10), (499, 10)])
+def test_a_smaller_store_is_a_random_part_of_the_sample(size, k):
+    rng = np.random.default_rng(0)
+    closer = rng.choice([0, 1, 5, 30, 200, 499], 400)
+    kept = [rng.permutation(499)[: size - 1] < number for number in np.repeat(closer, 25)]
+    truth = (np.array([each.sum() for each in kept]) < k).mean()
+    found = Extrapolation(closer, 500, rng).at(size, (k,))
+    assert found.recall[k] == pytest.approx(truth, abs=0.02)
+    assert found.low[k] < found.recall[k] < found.high[k]
+    assert not found.measured
+
+
+def test_k_beyond_the_store_is_left_out():
+    law = Extrapolation(np.arange(30), 100, np.random.default_rng(0))
+    assert set(law.at(10, (1, 9, 10, 50)).recall) == {1, 9}
+
+
+def test_measured_recall_has_the_interval_of_a_share():
+    few, many = (Extrapolation(np.zeros(n, int), 1000, np.random.default_rng(0)).at(1000, (10,)) for n in (16, 1600))
+    assert few.low[10] == pytest.approx(16 / (16 + 1.96**2))
+    assert many.low[10] > 0.99

@@ -61,7 +61,11 @@ def test_all_figures_are_those_of_brute_force(metric, mean, monkeypatch):
                 shared.append(len(set(here) & set(there)) / k)
             assert record.share.overlap[k] == pytest.approx(np.mean(shared), abs=0.011), (scenario, name, k)
         places = np.array([list(ranks[place]).index(row) for place, row in enumerate(test)])
-        assert (np.minimum(places, 21) != record.closer).mean() <= 0.03
+        if name == "untranslated":  # whose count ends at the depth of the search
+            places, closer = np.minimum(places, 21), np.minimum(record.closer, 21)
+        else:
+            closer = record.closer
+        assert (places != closer).mean() <= 0.03
 
 
 def test_native_queries_find_themselves_and_all_their_neighbours():
@@ -102,3 +106,12 @@ def test_a_vector_without_length_is_no_reason_to_fail():
     y[3] = 0
     found = measured(y, y, np.arange(100), {"rigid": identity(4, 1.0)})
     assert found.ceiling.share.recall[20] >= 0.95
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean", "dot"])
+def test_a_map_onto_one_vector_finds_no_more_than_guessing(metric):
+    y = np.random.default_rng(0).normal(size=(400, 4)) + 1
+    one = FittedMap("rigid", np.zeros((4, 4)), np.zeros(4), np.ones(4))
+    found = measured(y, y, np.arange(400), {"rigid": one}, metric=metric, at=(1, 20)).found["store"]["rigid"]
+    assert found.share.recall[20] < 0.15
+    assert 100 < np.median(found.closer) < 300

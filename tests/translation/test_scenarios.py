@@ -1,6 +1,7 @@
 """Normalised vectors, scenarios, maps trained on rows, confidence, labels, judgements and added pairs."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,10 +9,11 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import isorep
-from isorep import InputError, Representation, Translator
+from isorep import DriftWarning, InputError, Representation, Translator
 from isorep.moments import Moments
 from isorep.translation.maps import Training
 from isorep.translation.networks import fit_cosine, fit_mlp
+from isorep.translation.result import shortened
 from isorep.translation.translate import common_norm
 
 from ..data import rotation, sources
@@ -183,7 +185,7 @@ def test_a_store_too_large_for_the_sample_is_not_judged():
     point = next(point for point in far.chosen.sizes if point.size == 10**9)
     spans = point.low[10] < 0.9 <= point.high[10]
     assert (far.verdict.answer == "undecided") == spans
-    assert ("cannot be told from 200 held-out ones" in far.verdict.sentence) == spans
+    assert ("cannot be told from 200 queries" in far.verdict.sentence) == spans
 
 
 def test_confidence_predicts_the_cosine_of_new_rows(hard):
@@ -241,6 +243,62 @@ def test_added_pairs_give_the_map_of_all_pairs(tmp_path, kind, dead):
     assert added.norm == first.norm
     with pytest.raises(InputError, match="has 7 columns, and the map has 8"):
         first.update(x[:, :7], y)
+
+
+@pytest.mark.parametrize("kind", ["rigid", "linear", "ridge", "low_rank"])
+@pytest.mark.parametrize("first", [0.0, 1e-7])
+def test_columns_that_vary_in_added_pairs_alone_count_as_in_a_full_fit(tmp_path, kind, first):
+    x, y = bent(900)
+    rare = x[:, 3] - x[:, 3].mean()
+    x[:, 3] = 0.25 + np.where(np.arange(900) < 500, first, 1.0) * rare
+    some = isorep.translate(x[:500], y[:500], maps=kind, n_queries=20).translator
+    some.save(tmp_path / "m.safetensors")
+    added = Translator.load(tmp_path / "m.safetensors").update(x[500:], y[500:], check=False)
+    whole = Training(Moments.from_rows(x, y), 2e-16).fit(kind, some.setting)
+    np.testing.assert_allclose(added.map.raw(x), whole.apply(x)[:, :24], atol=1e-8)
+    assert np.abs(added.matrix[3]).max() > 0
+
+
+def test_pairs_that_would_spoil_a_map_are_noticed(tmp_path):
+    x, y = bent(1500)
+    first = isorep.translate(x[:900], y[:900], maps="ridge", n_queries=20).translator
+    first.save(tmp_path / "m.safetensors")
+    rng, more = np.random.default_rng(3), slice(900, 1500)
+    for known in (first, Translator.load(tmp_path / "m.safetensors")):
+        for n in (1, 5, 30, 600):
+            assert known.doubts(x[900 : 900 + n], y[900 : 900 + n]) == ()
+        for old, new, words in (
+            (100 * x[more], y[more], "old: the rows do not look like"),
+            (x[more], 100 * y[more], "new: the rows do not look like"),
+            (x[more], y[more] + 3, "new: the rows do not look like"),
+            (x[more], rng.permutation(y[more]), "not shown to fit the map better than shuffled ones"),
+            (x[more], -y[more], "held-out pairs of the first fit"),
+        ):
+            assert any(words in said for said in known.doubts(old, new))
+            with pytest.warns(DriftWarning):
+                known.update(old, new)
+        with pytest.raises(InputError, match="are already in the map"):
+            known.update(x[:900], y[:900])
+    added = first.update(x[more], y[more])
+    assert added.facts["first fit"]["held-out error"] == first.facts["held-out error"]
+    assert added.update(x[:30], y[:30]).facts["first fit"] == added.facts["first fit"]
+    assert "held-out error" not in added.facts
+    with pytest.raises(InputError, match="are already in the map"):
+        added.update(x[more], y[more])
+
+
+def test_facts_of_a_map_that_are_no_numbers_raise_no_error():
+    x, y = bent(300)
+    fitted = isorep.translate(x, y, maps="ridge", n_queries=20).translator
+    for spoilt in (
+        {"new vectors": "none"},
+        {"new vectors": {"radius": -1}},
+        {"held-out error": "low"},
+        {"rounding": []},
+    ):
+        known = replace(fitted, facts=fitted.facts | spoilt)
+        assert known.doubts(x[:50], y[:50]) == ()
+        assert known.update(x[:50], y[:50]).facts["pairs"] == 350
 
 
 def test_maps_of_the_first_version_still_load(tmp_path):
@@ -319,6 +377,10 @@ JUDGEMENTS = {
     "a huge grade": ("q1 0 d1 5000\n", "grades go up to 100"),
     "nothing relevant": ("q1 0 d1 0\n", "no document relevant"),
     "other ids": ("a 0 b 1\n", "no judged query"),
+    "a first line without a number": ("q0 d1 high\nq1 d2 1\n", "line 1 has the grade 'high', which is no number"),
+    "two readings": ("q0 d,1 1\n", "line 1 can be read with spaces or with commas"),
+    "two readings of two columns": ("q0 d,1\n", "line 1 can be read with spaces or with commas"),
+    "four columns without an iteration": ('"q,0",d1,1\n', "line 1 is not a query"),
 }
 
 
@@ -347,3 +409,87 @@ def test_judgements_need_ids_and_queries(tmp_path):
     ):
         with pytest.raises(InputError, match=words):
             isorep.translate(*arguments, **options)
+
+
+READABLE = {
+    "TREC": "q,0 0 d,1 2\nq1 Q0 d2 0\n",
+    "a header": "query-id\tcorpus-id\tscore\nq,0\td,1\t2\nq1\td2\t0\n",
+    "a header after a comment": "# made by hand\nquery doc relevance\nq,0 0 d,1 2\nq1 0 d2 0\n",
+    "tabs": "q,0\t0\td,1\t2\nq1\td2\t0\n",
+}
+
+
+@pytest.mark.parametrize("case", READABLE)
+def test_judgements_are_read_whatever_separates_them(tmp_path, case):
+    from isorep.translation.relevance import read_relevance
+
+    (tmp_path / "qrels").write_text(READABLE[case])
+    assert read_relevance(tmp_path / "qrels") == {"q,0": {"d,1": 2.0}, "q1": {"d2": 0.0}}
+
+
+def test_commas_may_separate_ids_with_spaces(tmp_path):
+    from isorep.translation.relevance import read_relevance
+
+    (tmp_path / "qrels.csv").write_text("query id,doc id,score\nq 0,d 1,2\nq1, d2, 1\nq2,0,d2,1\n")
+    assert read_relevance(tmp_path / "qrels.csv") == {"q 0": {"d 1": 2.0}, "q1": {"d2": 1.0}, "q2": {"d2": 1.0}}
+
+
+def numbered(n=300):
+    x, y = bent(n)
+    return (
+        Representation(x, ids=np.arange(n), name="x"),
+        Representation(y, ids=np.arange(n), name="y"),
+        Representation(y[:50], ids=np.arange(50), name="queries"),
+        Representation(x[:50], ids=np.arange(50), name="older"),
+    )
+
+
+def test_judgements_of_a_dict_may_have_numbers_as_ids():
+    x, y, queries, older = numbered()
+    both = [
+        isorep.translate(
+            x, y, maps="ridge", queries=queries, old_queries=older, n_queries=40,
+            relevance={kind(row): {kind(row): 1} for row in range(50)},
+        ).relevance
+        for kind in (int, str, np.int64)
+    ]  # fmt: skip
+    assert both[0] == both[1] == both[2]
+    assert both[0].queries > 3
+    for spoilt, words in (
+        ({0: [0, 1]}, "no dict of documents"),
+        ({0: {0: "high"}}, "the grade 'high', which is no number"),
+        ({0: {0: 5000}}, "grades go up to 100"),
+    ):
+        with pytest.raises(InputError, match=words):
+            isorep.translate(x, y, maps="ridge", queries=queries, relevance=spoilt)
+
+
+def test_judgements_that_are_left_out_are_notes():
+    x, y, queries, older = numbered()
+    known = {row: {row: 1} for row in range(50)}
+    given = {"maps": "ridge", "queries": queries, "scenario": "queries", "n_queries": 40}
+    alone = isorep.translate(x, y, relevance=known | {"nobody": {0: 1, 1: 1}, 0: {0: 1, "elsewhere": 1}}, **given)
+    assert "3 relevance judgements were left out" in " ".join(alone.caveats)
+    assert "measured with a translated store only" in " ".join(alone.caveats)
+    whole = isorep.translate(x, y, relevance=known, old_queries=older, **given)
+    assert not any("judgements" in note for note in whole.caveats)
+
+
+def test_labels_that_begin_alike_are_told_apart_and_marked_each():
+    x, y = bent(3000)
+    codes = np.random.default_rng(1).integers(3, size=3000)
+    bad = codes == 2
+    y[bad] = unit(y[bad] + 0.15 * np.random.default_rng(2).normal(size=(int(bad.sum()), 24)))
+    names = np.array([f"{'a long path of a source ' * 4}{end}" for end in ("one", "two", "\x1bred")])
+    result = isorep.translate(x, y, maps="ridge", labels=names[codes], n_queries=300)
+    shown = [line for line in str(result).splitlines() if "a long path" in line and "…" in line]
+    assert [line.startswith("> ") for line in shown] == [True, False, False]
+    assert len({line[:42] for line in shown}) == 3
+
+
+def test_shortened_labels_are_short_and_different():
+    labels = [f"{'x' * 30}{middle}{'y' * 30}" for middle in "abc"] + ["z" * 40, "short"]
+    found = shortened(labels)
+    assert len(set(found)) == 5
+    assert max(map(len, found)) <= 40
+    assert found[3:] == labels[3:]

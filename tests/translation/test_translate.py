@@ -78,15 +78,38 @@ def test_how_a_curve_is_read():
     def read(*errors):
         return read_curve("linear", tuple(Point(100 * 2**place, error) for place, error in enumerate(errors)))
 
-    assert read(3.0, 1.04, 1.03, 1.0).enough == 200
-    assert read(1.01, 1.2, 1.02, 1.0).enough == 400  # within 5 % by chance, and then not
-    assert "more would help little" in read(3.0, 1.04, 1.01, 1.0).sentence
-    steep = read(8.0, 4.0, 2.0, 1.0)
+    assert read(0.6, 0.208, 0.206, 0.2).enough == 200
+    assert read(0.202, 0.24, 0.204, 0.2).enough == 400  # within 5 % by chance, and then not
+    assert "more would help little" in read(0.6, 0.208, 0.202, 0.2).sentence
+    steep = read(1.6, 0.8, 0.4, 0.2)
     assert (steep.enough, steep.gain) == (None, 0.5)
     assert "not shown to be enough" in steep.sentence
     assert "more would still help, the last doubling lowered the error by 50%" in steep.sentence
     exact = read(1.0, 1e-9, 2e-9, 1e-9)
     assert (exact.enough, exact.gain) == (200, 0.0)
+
+
+def test_a_curve_names_its_map_and_says_nothing_of_other_maps_or_of_noise():
+    points = tuple(Point(100 * 2**place, error) for place, error in enumerate((0.6, 0.208, 0.206, 0.2)))
+    assert "for the low-rank map, 200 pairs are enough" in read_curve("low_rank", points, "low_rank").sentence
+    level = tuple(Point(point.pairs, 0.99) for point in points)
+    for curve in (
+        read_curve("ridge", points, "mlp"),
+        read_curve("ridge", points, "cosine"),
+        read_curve("ridge", points, "ridge", related=False),
+        read_curve("ridge", level, "ridge"),
+    ):
+        assert curve.enough is None
+        assert "ridge map" in curve.sentence
+        for words in ("pairs are enough for", "more would", "doubling"):
+            assert words not in curve.sentence
+
+
+def test_the_curve_of_noise_calls_no_number_of_pairs_enough():
+    rng = np.random.default_rng(0)
+    result = isorep.translate(rng.normal(size=(600, 8)), rng.normal(size=(600, 8)), maps="ridge")
+    assert result.curve.enough is None
+    assert "how many pairs are enough cannot be told" in str(result)
 
 
 def test_the_kept_map_is_fitted_to_all_pairs(result):
@@ -120,7 +143,7 @@ def test_unrelated_vectors_are_said_to_be_unrelated():
 
 
 def test_a_loose_relation_is_to_be_embedded_again():
-    x, y = pair(600, noise=2.0)
+    x, y = pair(600, noise=4.0)
     result = isorep.translate(x, y)
     assert result.verdict.answer == "re-embed"
     assert result.verdict.sentence.startswith("Translating old to new loses much: embed again where retrieval matters")
@@ -278,3 +301,76 @@ def test_columns_that_hardly_vary_are_left_out_of_every_map_and_named():
     louder = dead.copy()
     louder[:, 6:] += 1e-4 * rng.normal(size=(1500, 2))  # the noise of another machine
     assert found.translator.transform(louder) == pytest.approx(found.translator.transform(dead), abs=1e-9)
+
+
+@pytest.mark.parametrize("scenario", ["store", "queries"])
+def test_recall_that_guessing_would_have_decides_nothing(scenario):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 120))
+    result = isorep.translate(x, x @ rng.normal(size=(120, 120)), scenario=scenario)
+    assert result.retrieval.corpus == 16
+    assert result.retrieval.chance[10] == 10 / 16
+    assert result.verdict.answer in ("undecided", "unrelated")
+    assert "guessing 62.5%" in result.verdict.sentence
+    assert "guessing" in result.table()
+    assert "62.5%" in result.size_table()
+
+
+def test_few_queries_decide_nothing_however_well_they_fare():
+    x, y = pair(2000, noise=0.01)
+    few, more = (isorep.translate(x, y, n_queries=number) for number in (20, 200))
+    assert few.maps[few.best].recalls["store"].recall[10] == 1
+    assert few.verdict.answer == "undecided"
+    assert "cannot be told from 20 queries: give more pairs or queries" in few.verdict.sentence
+    assert more.verdict.answer == "translate"
+
+
+def test_k_beyond_the_sample_is_refused_or_named():
+    x, y = pair(300)
+    with pytest.raises(InputError, match="at is 5000, and there are 60 held-out vectors to search"):
+        isorep.translate(x, y, maps="linear", at=(5000,))
+    result = isorep.translate(x, y, maps="linear", at=(5, 60, 5000))
+    assert result.retrieval.at == (5,)
+    assert any("recall at 60, 5000 is left out: there are only 60" in note for note in result.caveats)
+    assert not any("is left out" in note for note in isorep.translate(x, y, maps="linear", at=(1, 5)).caveats)
+
+
+def test_a_store_has_more_vectors_than_are_looked_at():
+    x, y = pair(300)
+    with pytest.raises(InputError, match="store_size is 5, and recall at 10 needs a larger store"):
+        isorep.translate(x, y, store_size=5)
+    smallest = isorep.translate(x, y, maps="linear", store_size=15, at=(1, 3, 50)).chosen.sizes[0]
+    assert smallest.size == 15
+    assert set(smallest.recall) == set(smallest.native) == {1, 3}  # 50 of 15 vectors are no question
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot"])
+def test_recall_in_a_smaller_store_is_that_of_fresh_rows(metric):
+    rng = np.random.default_rng(1)
+    mixed = rng.normal(size=(8, 8)) / 3
+
+    def rows(n):
+        old = rng.normal(size=(n, 8))
+        return old, old @ mixed + 0.7 * rng.normal(size=(n, 8))
+
+    x, y = rows(3000)
+    fresh, native = rows(1500)
+    result = isorep.translate(x, y, maps="linear", store_size=100, at=(1, 10), metric=metric)
+    mapped = result.translator.transform(fresh, check=False)
+    if metric == "cosine":
+        mapped, native = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in (mapped, native))
+
+    def truth(stored, k):
+        hits = []
+        for start in range(0, 1500, 100):  # disjoint stores of 100
+            part = slice(start, start + 100)
+            scores = native[part] @ stored[part].T
+            hits.append((scores > np.diagonal(scores)[:, None]).sum(axis=1) < k)
+        return np.mean(hits)
+
+    point = next(point for point in result.chosen.sizes if point.size == 100)
+    for k in (1, 10):
+        assert point.recall[k] == pytest.approx(truth(mapped, k), abs=0.05)
+        assert point.native[k] == pytest.approx(truth(native, k), abs=0.05)
+        assert point.low[k] < point.recall[k] < point.high[k]
+    assert result.retrieval.scenarios["store"].maps["linear"].recall[10] < point.recall[10] - 0.1

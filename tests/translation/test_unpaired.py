@@ -158,3 +158,12 @@ def test_the_verdict_follows_the_share_that_is_carried():
 def test_wrong_input_is_named(old, new, options, words):
     with pytest.raises(InputError, match=words):
         isorep.translate_unpaired(old, new, **options)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_rounding_of_stored_values_is_no_component(dtype):
+    wide = np.random.default_rng(4).normal(size=(4, 9))
+    old = (factors(5000, 1) @ wide + 30).astype(dtype)
+    result = isorep.translate_unpaired(old, NEW.astype(dtype))
+    assert result.ranks == (4, 4)
+    assert result.verdict.answer == "found"

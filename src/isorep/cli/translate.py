@@ -25,6 +25,7 @@ app = typer.Typer(
 
 @app.command(cls=common.Command, short_help="Fit a map from OLD to NEW and test it")
 def fit(
+    context: typer.Context,
     old: Annotated[str, Argument(metavar="OLD", help="Vectors of the old model: any format, or shards.")],
     new: Annotated[str, Argument(metavar="NEW", help="The same items by the new model. FILE::NAME picks an array.")],
     output: Annotated[Path, Option("--output", "-o", metavar=FILE, help="Write the map to this .safetensors file.")],
@@ -122,33 +123,18 @@ def fit(
     from ..storage.model_files import require_model_path
     from ..translation.stores import read_vectors
 
+    if add is not None or unpaired:
+        _refuse_others(context, "--unpaired" if unpaired else "--add", _UNPAIRED if unpaired else _ADD)
     if normalise not in _NORMALISE:
         raise InputError(f"--normalise is {normalise!r}: choose from {', '.join(_NORMALISE)}")
     if (check_old is None) != (check_new is None) or (not unpaired and (check_old or force)):
         raise InputError("--check-old and --check-new belong together, and with --force to --unpaired")
     if unpaired:
-        others: dict[str, object] = {"--add": add, "--groups": groups, "--labels": labels, "--join": join}
-        others |= {"--queries": queries, "--relevance": relevance, "--store-size": store_size}
-        others |= {"--fail-above": fail_above, "--dask": dask}
-        others |= {"--maps": maps != "auto", "--scenario": scenario != "store", "--metric": metric != "cosine"}
-        if given := [name for name, value in others.items() if value]:
-            raise InputError(f"{', '.join(given)} needs pairs or their held-out rows: leave out --unpaired")
         checks = None if check_old is None or check_new is None else (check_old, check_new)
         _unpaired(old, new, output, ids, scale, checks, force, _NORMALISE[normalise], seed, json, html, quiet)
         return
     if add is not None:
-        _add(
-            add,
-            old,
-            new,
-            output,
-            ids,
-            scale,
-            join,
-            dask,
-            quiet,
-            json or html or groups or labels or relevance or queries,
-        )
+        _add(add, old, new, output, ids, scale, join, dask, quiet)
         return
     if queries is not None and queries.isdecimal():
         raise InputError(
@@ -318,6 +304,22 @@ def _check_drift(drift: "Drift", name: str, strict: bool) -> None:
 
 
 _NORMALISE = {"auto": None, "yes": True, "no": False}
+_ADD = {"old", "new", "output", "add", "ids", "scale", "join", "dask", "quiet"}
+_UNPAIRED = {"old", "new", "output", "unpaired", "check_old", "check_new", "force", "ids", "scale", "normalise", "seed"}
+_UNPAIRED |= {"json", "html", "quiet"}
+
+
+def _refuse_others(context: typer.Context, mode: str, allowed: set[str]) -> None:
+    """Refuse all options that were given and are not among those that have an effect in a mode."""
+    sources = {each.name or "": context.get_parameter_source(each.name or "") for each in context.command.params}
+    given = [
+        max(each.opts, key=len)
+        for each in context.command.params
+        if each.name not in allowed and getattr(sources[each.name or ""], "name", "") == "COMMANDLINE"
+    ]
+    if given:
+        verb, them = ("has", "it") if len(given) == 1 else ("have", "them")
+        raise InputError(f"{', '.join(given)} {verb} no effect with {mode}: leave {them} out")
 
 
 def _unpaired(
@@ -370,28 +372,27 @@ def _add(
     join: bool,
     dask: str | None,
     quiet: bool,
-    other: object,
 ) -> None:
     """Add pairs to a map: their moments to its own."""
     from ..storage.model_files import require_model_path
     from ..translation import Translator
     from ..translation.stores import read_vectors
 
-    if other:
-        raise InputError("--add writes the map alone: leave out --json, --html, --groups, --labels and --queries")
     require_model_path(output, noun="map")
     common.require_outputs([output], old, new)
     before = Translator.load(earlier)
     with common.cluster(dask) as in_chunks:
         a, b = (read_vectors(file, ids=ids, scale=scale, in_chunks=in_chunks) for file in (old, new))
-        after = before.update(a, b, join=join)
+        after = before.update(a, b, join=join, check=False)
+        for said in before.doubts(a, b, join=join):
+            common.warn(f"warning: {said}")
     after.save(output)
     if not quiet:
         added, pairs = after.facts["added"][-1], after.facts["pairs"]
         kind = after.kind.replace("_", "-")
         common.say(
-            f"Map: {output} (the {kind} map of {pairs} pairs, {added} of them added); strength, rank and what was "
-            "measured on held-out pairs are those of the first fit"
+            f"Map: {output} (the {kind} map of {pairs} pairs, {added} of them added); strength, rank, drift check, "
+            "confidence and what was measured on held-out pairs are those of the first fit"
         )
 
 
@@ -432,12 +433,12 @@ def _judge(result: "Translation", k: int | None, limit: float) -> None:
     error = result.maps[result.best].held_out.mean
     if k is None and not error <= limit:
         common.fail(f"the held-out error, {decimals(error)} mean distances to the mean, exceeds the limit {limit:g}")
-    if k is not None and k not in result.retrieval.at:
-        common.fail(f"recall at {k} cannot be told from {result.retrieval.corpus} vectors")
     if k is not None:
         size = result.settings["store_size"] or result.retrieval.corpus
         judged = next(point for point in result.chosen.sizes if point.size == size)
-        loss = result.retrieval.ceiling.recall[k] - judged.recall[k]
+        if k not in judged.recall:
+            common.fail(f"recall at {k} cannot be told from {min(size, result.retrieval.corpus):,} vectors")
+        loss = (judged.native or result.retrieval.ceiling.recall)[k] - judged.recall[k]
         if not loss <= limit:
             where = "" if judged.measured else f", estimated for {size:,} vectors,"
             common.fail(f"the loss of recall at {k}, {loss:.4f},{where.rstrip(',')} exceeds the limit {limit:g}")

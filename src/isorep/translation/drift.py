@@ -25,7 +25,7 @@ _RUN = 16  # consecutive rows that are read together
 
 
 class DriftWarning(UserWarning):
-    """Warning: the rows do not look like those that the map was fitted to."""
+    """Warning: the rows do not look like those that the map was fitted to, or added pairs do not fit it."""
 
 
 @dataclass(frozen=True)

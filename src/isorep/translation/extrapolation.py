@@ -9,12 +9,16 @@ over the posterior of the two parameters on a grid (Zheng, Achanta & Benjamini 2
 classifiers). The interval is the posterior's, and on both sides what the same method misses when it predicts the whole
 sample from an eighth of it: that is a bias, and adds to the error of sampling. The store must hold items like those of
 the sample.
+
+In a smaller store no law is assumed: of the :math:`c` closer items of the sample, a random subset of it keeps a
+hypergeometric number. The interval of measured recall, and of that of smaller stores, is Wilson's over queries.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, pdtr
@@ -27,17 +31,22 @@ _LEAST_MISS = 0.02  # per factor of eight
 _CENTRES = np.arange(-16.0, 8.01, 0.1)  # mean of the log of the expected number of closer items
 _SPREADS = np.geomspace(0.2, 8.0, 32)
 _MOST_COUNT = 1e15
+_DEVIATIONS = 1.96  # of a 95% interval
 
 
 @dataclass(frozen=True)
 class StoreRecall:
-    """Recall at k in a store of ``size`` items, with a 95% interval; ``measured`` where the sample is that large."""
+    """Recall at each k below ``size`` in a store of ``size`` items, with a 95% interval.
+
+    ``measured`` is true where the sample is that large. ``native`` is the recall of native vectors, up to that size.
+    """
 
     size: int
     recall: dict[int, float]
     low: dict[int, float]
     high: dict[int, float]
     measured: bool = False
+    native: dict[int, float] | None = None
 
 
 class Extrapolation:
@@ -46,7 +55,7 @@ class Extrapolation:
     Parameters
     ----------
     closer : (q,) int array
-        For each query the number of items of the sample that are closer to it than its own.
+        For each query the number of items of the sample that are closer to it than its own, however many these are.
     size : int
         Number of items of the sample.
     rng : Generator
@@ -71,15 +80,21 @@ class Extrapolation:
         """Recall at each k in a store of so many items."""
         ratio = max(size - 1, 1) / max(self.size - 1, 1)
         found: dict[str, dict[int, float]] = {"recall": {}, "low": {}, "high": {}}
-        for k in counts:
-            mean, low, high = _summary(self._posterior, ratio, k)
-            if size <= self.size:  # thinning the sample is exact: no model is needed
-                mean = float(pdtr(k - 1, self._closer * ratio).mean()) if size < self.size else self.measured(k)
-            miss = self.miss(k) * float(np.log(ratio)) / np.log(_PART) if size > self.size else 0.0
+        for k in (each for each in counts if each < size):
+            if size > self.size:
+                mean, low, high = _summary(self._posterior, ratio, k)
+                miss = self.miss(k) * float(np.log(ratio)) / np.log(_PART)
+            else:
+                mean, miss = self.within(size, k), 0.0
+                low, high = wilson(mean, self._weight * len(self._closer))
             found["recall"][k] = mean
             found["low"][k] = max(min(low, mean) - miss, 0.0)
             found["high"][k] = min(max(high, mean) + miss, 1.0)
         return StoreRecall(int(size), **found, measured=size == self.size)
+
+    def within(self, size: int, k: int) -> float:
+        """Recall at k in a random subset of the sample, of so many items, that holds the query's own."""
+        return recall_within(self._closer, self.size, size, k)
 
     def measured(self, k: int) -> float:
         """Recall at k in the sample itself."""
@@ -96,6 +111,36 @@ class Extrapolation:
         score = self._weight * (_log_probabilities() @ histogram) + _prior()
         weights = np.exp(score - score.max())
         return np.asarray(weights / weights.sum())
+
+
+def recall_within(closer: Array, sample: int, size: int, k: int) -> float:
+    """The mean probability that a random subset of a sample keeps fewer than k of the items closer than a query's own.
+
+    The number that is kept is hypergeometric: ``size - 1`` items are drawn of the ``sample - 1`` beside the own one.
+    """
+    if size >= sample:
+        return float((closer < k).mean())
+    others, drawn = sample - 1, size - 1
+    there, times = np.unique(np.minimum(closer, others), return_counts=True)
+    log_all = _log_choose(others, drawn)
+    below = np.zeros(len(there))
+    for number in range(min(k, drawn + 1)):
+        possible = (there >= number) & (others - there >= drawn - number)
+        logs = _log_choose(there[possible], number) + _log_choose(others - there[possible], drawn - number) - log_all
+        below[possible] += np.exp(logs)
+    return float(np.minimum(below, 1.0) @ times / times.sum())
+
+
+def wilson(share: float, n: float) -> tuple[float, float]:
+    """Wilson's 95% interval of a mean of ``n`` values from 0 to 1; for values between them it is a little wide."""
+    n = max(n, 1.0)
+    middle = (share + _DEVIATIONS**2 / (2 * n)) / (1 + _DEVIATIONS**2 / n)
+    half = np.sqrt(share * (1 - share) / n + (_DEVIATIONS / (2 * n)) ** 2) * _DEVIATIONS / (1 + _DEVIATIONS**2 / n)
+    return max(float(middle - half), 0.0), min(float(middle + half), 1.0)
+
+
+def _log_choose(n: Any, k: Any) -> Any:
+    return gammaln(np.add(n, 1.0)) - gammaln(np.add(k, 1.0)) - gammaln(np.subtract(n, k) + 1.0)
 
 
 @cache

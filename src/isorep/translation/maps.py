@@ -1,6 +1,7 @@
 r"""Maps from moments: the fit of each kind, and the error of every candidate strength and rank on other moments.
 
-No function here reads rows. The learning curve is the error of the best kind of map when fitted to fewer pairs.
+No function here reads rows. The learning curve is the error of the best kind of map from moments when fitted to fewer
+pairs.
 
 With :math:`X^\top X=VDV^\top` of the training rows, the ridge map of strength
 :math:`\lambda` is :math:`A_\lambda=V(D+\lambda)^{-1}V^\top X^\top Y`, so that one decomposition serves all strengths.
@@ -9,13 +10,14 @@ With :math:`X^\top X=VDV^\top` of the training rows, the ridge map of strength
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..alignment.base import AffineMap, rigid_maps, solve_linear
+from ..covariance import factor_covariance
 from ..moments import Moments, merged
 from ..representation import Array
 from ..results import Record
@@ -197,6 +199,14 @@ class Training:
         return AffineMap(matrix, self.moments.source_mean, self.moments.target_mean)
 
 
+def without_columns(moments: Moments, rounding: float) -> Moments:
+    """The moments without columns of the old vectors that hardly vary; the given ones keep them."""
+    kept = replace(moments, xx=moments.xx.copy(), xy=moments.xy.copy())
+    left_out = factor_covariance(kept.xx, kept.n, kept.source_mean, rounding).left_out
+    drop_columns(kept, left_out, kept.source_mean)
+    return kept
+
+
 def drop_columns(moments: Moments, left_out: Array, mean: Array) -> None:
     """Take columns of the old vectors that hardly vary out of the moments, so that no map uses them.
 
@@ -260,7 +270,8 @@ class Curve:
     """How the error of one kind of map falls with the number of pairs.
 
     ``enough`` is the smallest number of pairs on the curve from which the error stays within 5% of that of all training
-    pairs; None if only all of them reach it. ``gain`` is the share of the error that the last doubling removed.
+    pairs; None if only all of them reach it, if the mean vector errs as little, or if another kind of map is kept.
+    ``gain`` is the share of the error that the last doubling removed.
     """
 
     kind: str
@@ -274,11 +285,20 @@ class Curve:
 
 
 def learning_curve(
-    kind: str, codes: list[Moments], chosen: Setting, unit: float, radius: float, rounding: float
+    kind: str,
+    codes: list[Moments],
+    chosen: Setting,
+    unit: float,
+    radius: float,
+    rounding: float,
+    *,
+    kept: str,
+    related: bool,
 ) -> Curve:
     """Fit the kind to every prefix of the codes and test it on the last code.
 
     A smaller set selects its own strength and rank, on the remaining training rows; the full set uses ``chosen``.
+    ``kept`` is the kind of map that the result keeps, and ``related`` is false if the verdict is ``unrelated``.
     """
     *training, test = codes
 
@@ -288,14 +308,20 @@ def learning_curve(
         return Point(some.moments.n, float(np.sqrt(_error(some.fit(kind, setting), test) / test.n)) / radius)
 
     sizes = [size for size in range(1, len(codes)) if sum(part.n for part in training[:size]) > 1]
-    return read_curve(kind, tuple(map_blocks(lambda one: point(sizes[one.start]), len(sizes), 1)))
+    return read_curve(kind, tuple(map_blocks(lambda one: point(sizes[one.start]), len(sizes), 1)), kept, related)
 
 
-def read_curve(kind: str, points: tuple[Point, ...]) -> Curve:
-    """The number of pairs that is enough, and the gain of the last doubling."""
-    last = points[-1]
+def read_curve(kind: str, points: tuple[Point, ...], kept: str | None = None, related: bool = True) -> Curve:
+    """The number of pairs that is enough, and the gain of the last doubling, in words that name the kind of map.
+
+    No number is enough if the mean vector, which needs no pairs, errs within the same 5%, or if the curve is that of
+    another map than the one that is ``kept``.
+    """
+    last, name = points[-1], kind.replace("_", "-")
+    useless = not related or not (1 + ENOUGH) * last.error < 1
+    other = kept is not None and kept != kind
     enough: int | None = None
-    for point in reversed(points[:-1]):
+    for point in () if useless or other else reversed(points[:-1]):
         if point.error > (1 + ENOUGH) * last.error + _EXACT_RADII:
             break
         enough = point.pairs
@@ -304,15 +330,27 @@ def read_curve(kind: str, points: tuple[Point, ...]) -> Curve:
     if halves:
         half = min(halves, key=lambda point: abs(last.pairs / point.pairs - 2))
         gain = 1 - last.error / max(half.error, _EXACT_RADII) if last.error > _EXACT_RADII else 0.0
-    told = (
-        f"{last.pairs:,} training pairs are not shown to be enough: the errors of smaller sets do not stay within "
-        f"{ENOUGH:.0%} of theirs"
-    )
-    if enough is not None:
+    if other:
         told = (
-            f"{enough:,} pairs are enough for an error within {ENOUGH:.0%} of that of all {last.pairs:,} training pairs"
+            f"how many pairs the {(kept or '').replace('_', '-')} map needs is not measured: the learning curve is "
+            f"that of the {name} map"
         )
-    if gain is not None:
+    elif useless:
+        told = (
+            f"how many pairs are enough cannot be told: with all {last.pairs:,} training pairs, the {name} map errs "
+            f"{last.error:.3f} RMS radii, and the mean vector about 1"
+        )
+    elif enough is not None:
+        told = (
+            f"for the {name} map, {enough:,} pairs are enough for an error within {ENOUGH:.0%} of that of all "
+            f"{last.pairs:,} training pairs"
+        )
+    else:
+        told = (
+            f"for the {name} map, {last.pairs:,} training pairs are not shown to be enough: the errors of smaller sets "
+            f"do not stay within {ENOUGH:.0%} of theirs"
+        )
+    if gain is not None and not useless and not other:
         more = "would still help" if gain > _STILL_HELPS else "would help little"
         lowered = f"{gain:.0%}" if gain > _STILL_HELPS else f"{max(gain, 0):.1%}"
         told += f"; more {more}, the last doubling lowered the error by {lowered}"

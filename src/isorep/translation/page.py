@@ -25,7 +25,7 @@ HEADLINES = {
     "translate": "Old vectors can be translated instead of embedding again.",
     "with losses": "Old vectors can be translated with some loss.",
     "re-embed": "Translating loses much: embed again where retrieval matters.",
-    "undecided": "A store of that size needs more pairs to be judged.",
+    "undecided": "Whether old vectors can be translated cannot be told.",
     "unrelated": "The rows, as paired, are not shown to be related.",
 }
 STEPS = {"translate": "translate", "with losses": "translate with losses", "re-embed": "embed again"}
@@ -43,8 +43,9 @@ SHARES = {
 SIZES = (
     "Recall at {k} of the best map of each scenario. It is measured among {corpus:,} vectors and estimated beyond: the "
     "number of items closer than the query's own is Poisson, with a rate that is log-normal over queries and grows "
-    "with the store. Intervals are 95%, plus what the method misses when it predicts the sample from an eighth of "
-    "it. The store must hold items like those of the pairs."
+    "with the store. A smaller store is a random part of these vectors. Intervals are 95%, and beyond the sample they "
+    "include what the method misses when it predicts the sample from an eighth of it. The store must hold items like "
+    "those of the pairs."
 )
 MAPS = (
     "Cosines are between translated and native vectors of the test fold. Errors are distances from the native vector "
@@ -89,7 +90,7 @@ def _sections(result: Translation) -> Iterator[Section]:
         yield _regions(result.regions, headline_k(result.retrieval.at))
     if result.calibration is not None:
         yield _confidence(result.calibration)
-    yield Section("pairs", "How many pairs are enough", (Prose((result.curve.sentence,)), _curve(result)))
+    yield Section("pairs", "Error by the number of pairs", (Prose((result.curve.sentence,)), _curve(result)))
     yield Section("drift", "What the map is for", (Prose((DRIFT.format(old=old),)), _reference(result)))
 
 
@@ -100,7 +101,7 @@ def _tiles(result: Translation) -> tuple[tuple[str, str, str], ...]:
         mine = each.maps[each.best]
         said = f"{_name(each.best)} map, among {count(searched.corpus)}; native {native}, neighbours kept "
         tiles.append((f"recall at {k}, {name} translated", _share(mine.recall[k]), said + _share(mine.overlap[k])))
-    enough = "more than there are" if result.curve.enough is None else count(result.curve.enough)
+    enough = "not shown" if result.curve.enough is None else count(result.curve.enough)
     size = result.settings["store_size"]
     if size is not None:
         point = next(point for point in result.chosen.sizes if point.size == size)
@@ -110,8 +111,12 @@ def _tiles(result: Translation) -> tuple[tuple[str, str, str], ...]:
     return (
         *tiles,
         ("mean cosine", fixed(best.held_out.cosine, 3), f"with native vectors; {length}"),
-        ("pairs that are enough", enough, f"of {count(result.pairs['training'])} training pairs"),
+        ("pairs that are enough", enough, _about_curve(result)),
     )
+
+
+def _about_curve(result: Translation) -> str:
+    return f"of {count(result.pairs['training'])} training pairs, for the {_name(result.curve.kind)} map"
 
 
 def _retrieval(result: Translation) -> Section:
@@ -143,17 +148,18 @@ def _sizes(result: Translation) -> Section:
         lines.append(Line(f"{name} translated", series, tuple(points), labels))
         rows += [
             (f"{name}: {_name(each.best)}", point.size, point.recall[k], point.low[k], point.high[k],
-             "measured" if point.measured else "estimated")
+             k / point.size, "measured" if point.measured else "estimated")
             for point in each.sizes
         ]  # fmt: skip
     ticks = tuple((math.log10(point.size), _short(point.size)) for point in _apart(each.sizes))
     chart = Lines(tuple(lines), ("vectors in the store", f"recall at {k}"), y_range=(0.0, 1.0), ticks=ticks)
-    columns: Forms = {"translated": str, "vectors": count, "recall": fixed, "low": fixed, "high": fixed, "how": str}
+    numbers: Forms = dict.fromkeys(("recall", "low", "high"), fixed)
+    columns: Forms = {"translated": str, "vectors": count, **numbers, "guessing": compact, "how": str}
     table = Table.of("sizes", "Recall by size, with 95% intervals", columns, rows)
     said = SIZES.format(k=k, corpus=result.retrieval.corpus)
-    caption = "The first point is measured, the others are estimated."
+    caption = f"The point at {count(result.retrieval.corpus)} vectors is measured, the others are estimated."
     figure = Figure("sizes-figure", "Recall against the size of the store", caption, "", chart)
-    return Section("sizes", "Recall in a larger store", (Prose((said,)), figure, table))
+    return Section("sizes", "Recall by the size of the store", (Prose((said,)), figure, table))
 
 
 def _apart(points: tuple[StoreRecall, ...]) -> list[StoreRecall]:

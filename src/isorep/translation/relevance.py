@@ -58,20 +58,24 @@ def read_relevance(path: str | Path) -> Judgements:
 
     ``query 0 document grade`` (TREC qrels), ``query document grade`` or ``query document``, separated by tabs, spaces
     or commas; the grade is 1 where there is none. Grades of 0 and below are not relevant. Lines that begin with ``#``
-    are comments. A first line whose grade is no number is a header.
+    are comments. A first line of known titles, such as ``query-id corpus-id score``, is a header.
     """
     path = Path(path)
     if not path.is_file():
         raise MissingFileError(f"{path} does not exist")
     opener = gzip.open if path.name.lower().endswith(".gz") else open
     judgements: Judgements = {}
+    first = True
     try:
         with opener(path, "rt", encoding="utf-8-sig") as file:
             for number, line in enumerate(file, start=1):
                 if len(line) > _LONGEST_LINE:
                     raise InputError(f"{path.name}: line {number} is longer than {_LONGEST_LINE} characters")
                 if line.strip() and not line.startswith("#"):
-                    _add(judgements, path, number, line)
+                    cells = _cells(line.strip(), f"{path.name}: line {number}")
+                    if not (first and all(_title(cell) in _TITLES for cell in cells)):
+                        _add(judgements, cells, f"{path.name}: line {number}", line)
+                    first = False
     except (UnicodeDecodeError, gzip.BadGzipFile, EOFError) as error:
         raise InputError(f"{path.name} is not text of relevance judgements: {error}") from error
     if not any(grade > 0 for documents in judgements.values() for grade in documents.values()):
@@ -79,30 +83,71 @@ def read_relevance(path: str | Path) -> Judgements:
     return judgements
 
 
-def _add(judgements: Judgements, path: Path, number: int, line: str) -> None:
-    for separator in ("\t", ",", None):
-        cells = [cell.strip() for cell in line.strip().split(separator)]
-        if len(cells) > 1:
-            break
-    if len(cells) == 2:
-        if number == 1 and {cell.lower().replace("-", "_") for cell in cells} <= _TITLES:
-            return
-        cells.append("1")
-    elif len(cells) == 4:
-        del cells[1]
-    if len(cells) != 3 or not all(cells[:2]):
-        raise InputError(f"{path.name}: line {number} is not a query, a document and a grade: {line.strip()[:60]!r}")
+def given_judgements(given: Mapping[Any, Any]) -> Judgements:
+    """Judgements of a dict; ids of queries and documents are compared as text, so numbers will do."""
+    judgements: Judgements = {}
+    for query, documents in given.items():
+        if not isinstance(documents, Mapping):
+            raise InputError(f"relevance has no dict of documents and grades for the query {str(query)[:40]!r}")
+        for document, grade in documents.items():
+            where = f"relevance of the query {str(query)[:40]!r}"
+            judgements.setdefault(str(query), {})[str(document)] = _grade(grade, where)
+    return judgements
+
+
+def _cells(line: str, where: str) -> list[str]:
+    """The columns of a line: tabs separate, if there are any; otherwise spaces or commas, as the line can be read.
+
+    Ids may hold commas where spaces separate, as in TREC qrels, and spaces where commas do.
+    """
+    if "\t" in line:
+        return [cell.strip() for cell in line.split("\t")]
+    spaced, by_comma = line.split(), [cell.strip() for cell in line.split(",")]
+    if len(by_comma) == 1 or (len(spaced) == 4 and _is_number(spaced[3]) and _is_iteration(spaced[1])):
+        return spaced
+    if len(by_comma) in (3, 4) and _is_number(by_comma[-1]):
+        return by_comma
+    graded = len(spaced) == 3 and _is_number(spaced[2])
+    if len(by_comma) == 2 and any(" " in cell for cell in by_comma) and (graded or len(spaced) == 2):
+        raise InputError(f"{where} can be read with spaces or with commas between columns: use tabs")
+    return spaced if graded else by_comma
+
+
+def _is_number(cell: str) -> bool:
     try:
-        grade = float(cells[2])
+        return math.isfinite(float(cell))
     except ValueError:
+        return False
+
+
+def _is_iteration(cell: str) -> bool:
+    return _is_number(cell) or cell.upper() == "Q0"
+
+
+def _add(judgements: Judgements, cells: list[str], where: str, line: str) -> None:
+    if len(cells) == 2:
+        cells = [*cells, "1"]
+    elif len(cells) == 4 and _is_iteration(cells[1]):
+        cells = [cells[0], *cells[2:]]
+    if len(cells) != 3 or not all(cells[:2]):
+        raise InputError(f"{where} is not a query, a document and a grade: {line.strip()[:60]!r}")
+    judgements.setdefault(cells[0], {})[cells[1]] = _grade(cells[2], where)
+
+
+def _grade(given: Any, where: str) -> float:
+    try:
+        grade = float(given)
+    except (TypeError, ValueError):
         grade = math.nan
     if not math.isfinite(grade):
-        if number == 1:
-            return
-        raise InputError(f"{path.name}: line {number} has the grade {cells[2][:40]!r}, which is no number")
+        raise InputError(f"{where} has the grade {str(given)[:40]!r}, which is no number")
     if grade > _HIGHEST:
-        raise InputError(f"{path.name}: line {number} has the grade {cells[2][:40]}, and grades go up to {_HIGHEST}")
-    judgements.setdefault(cells[0], {})[cells[1]] = grade
+        raise InputError(f"{where} has the grade {str(given)[:40]}, and grades go up to {_HIGHEST}")
+    return grade
+
+
+def _title(cell: str) -> str:
+    return cell.strip("\"'").lower().replace("-", "_").replace(" ", "_")
 
 
 _TITLES = {
@@ -110,13 +155,34 @@ _TITLES = {
     "query_id",
     "queryid",
     "qid",
+    "topic",
+    "topic_id",
+    "iter",
+    "iteration",
+    "q0",
     "document",
     "document_id",
+    "documentid",
     "doc",
     "doc_id",
     "docid",
-    "id",
+    "docno",
+    "passage_id",
+    "pid",
     "corpus_id",
+    "id",
+    "grade",
+    "label",
+    "rel",
+    "relevance",
+    "relevancy",
+    "relevance_grade",
+    "relevance_score",
+    "relevance_label",
+    "rating",
+    "score",
+    "judgement",
+    "judgment",
 }
 
 

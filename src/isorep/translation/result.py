@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..errors import InputError
+from ..files import visible
 from ..pairs import Side
 from ..representation import Array, RowMatch
 from ..resampling import FEW_GROUPS, Interval
-from ..results import ResultRecord, Verdict, aligned, decimals, plain, told, wrapped
+from ..results import MARK, ResultRecord, Verdict, aligned, decimals, plain, told, wrapped
 from .confidence import Calibration
 from .extrapolation import StoreRecall
 from .maps import Curve, Setting
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _KEPT, _SAME_NEIGHBOURS = 0.99, 0.8
 _USEFUL = 0.9
+_CROWDED = 4  # times k is the least number of vectors among which recall at k is judged
 _MOST_LABELS = 12
 
 
@@ -81,7 +83,7 @@ class Translation(ResultRecord):
         Both scenarios: recall and overlap at k, compared with native vectors, untranslated vectors and chance; recall
         by the size of the store.
     curve : Curve
-        The error against the number of pairs, and how many are enough; of the best map from moments.
+        The error against the number of pairs, of the best map from moments; and how many are enough, if that is kept.
     translator : Translator
         The best map; :meth:`save` writes it. From moments it is fitted to all pairs, otherwise to the training pairs.
     verdict : Verdict
@@ -154,18 +156,20 @@ class Translation(ResultRecord):
             searched.ceiling.recall,
             (searched.scenarios[each].untranslated.recall for each in (self.scenario, other)),
         )
-        for name, mine, theirs in (("untranslated", raw, other_raw), ("native", native, native)):
+        guessed = ("guessing", searched.chance, searched.chance)
+        for name, mine, theirs in (("untranslated", raw, other_raw), ("native", native, native), guessed):
             rows.append((name, "", "", "", "", *(f"{mine[each]:.4f}" for each in at), f"{theirs[k]:.4f}"))
         return aligned(rows, marked=[self.best], optional=("R²", "95% interval"), width=width)
 
     def size_table(self) -> str:
-        """Recall of the best map in both scenarios by the size of the store, with 95% intervals."""
+        """Recall of the best map in both scenarios by the size of the store, with 95% intervals, and of guessing."""
         k = headline_k(self.retrieval.at)
-        rows = [("vectors", *(f"{name} translated\nrecall@{k}" for name in self.retrieval.scenarios), "")]
+        rows = [("vectors", *(f"{name} translated\nrecall@{k}" for name in self.retrieval.scenarios), "guessing", "")]
         for points in zip(*(each.sizes for each in self.retrieval.scenarios.values()), strict=True):
             cells = [f"{point.recall[k]:.3f} [{point.low[k]:.3f}, {point.high[k]:.3f}]" for point in points]
-            rows.append((f"{points[0].size:,}", *cells, "measured" if points[0].measured else "estimated"))
-        return aligned(rows, left=(3,))
+            how = "measured" if points[0].measured else "estimated"
+            rows.append((f"{points[0].size:,}", *cells, _percent(k / points[0].size), how))
+        return aligned(rows, left=(4,))
 
     def frame_rows(self) -> list[dict[str, Any]]:
         """One row per map: held-out error with interval, R², cosine and recall, in the chosen scenario first.
@@ -286,12 +290,38 @@ class Translation(ResultRecord):
     def _labels(self) -> str:
         assert self.regions is not None
         k = headline_k(self.retrieval.at)
-        rows = [("label", "rows", "cosine", f"recall\n@{k}", "p")]
+        rows = [("rows", "cosine", f"recall\n@{k}", "p")]
         for each in self.regions[:_MOST_LABELS]:
             recall = "-" if each.recall is None else f"{each.recall:.3f}"
-            rows.append((each.label[:40], str(each.rows), f"{each.cosine:.3f}", recall, decimals(each.p_value, 4)))
-        said = regions_sentence(self.regions)
-        return f"{aligned(rows, marked=[each.label[:40] for each in self.regions if each.worse])}\n{wrapped(said)}"
+            rows.append((str(each.rows), f"{each.cosine:.3f}", recall, decimals(each.p_value, 4)))
+        shown = self.regions[:_MOST_LABELS]
+        names = ["label", *shortened([visible(each.label) for each in self.regions])[: len(shown)]]
+        marks = ["", *(MARK if each.worse else "" for each in shown)]
+        blank = " " * len(MARK) if any(marks) else ""
+        cells = [(f"{mark or blank}{name}", *row) for mark, name, row in zip(marks, names, rows, strict=True)]
+        return f"{aligned(cells)}\n{wrapped(regions_sentence(self.regions))}"
+
+
+def shortened(labels: Sequence[str], most: int = 40) -> list[str]:
+    """Labels of at most so many characters, all different: their middle is left out, and a number tells the rest."""
+    given, found = set(labels), list[str]()
+    taken = {label for label in given if len(label) <= most}
+    for label in labels:
+        short, number = label, 1
+        if len(label) > most:
+            head = most // 2
+            short = f"{label[:head]}…{label[len(label) - (most - head - 1) :]}"
+            while short in taken:
+                number += 1
+                tail = f"… ({number})"
+                short = f"{label[: most - len(tail)]}{tail}"
+            taken.add(short)
+        found.append(short)
+    return found
+
+
+def _percent(share: float) -> str:
+    return "below 0.1%" if 0 < share < 0.001 else f"{share:.1%}"
 
 
 def _translated(scenario: str) -> str:
@@ -336,7 +366,7 @@ def unrelated(best: MapRecord, recall: Recall, retrieval: Retrieval) -> bool:
     upper = best.held_out.mean if best.held_out.interval is None else best.held_out.interval.high
     k = headline_k(retrieval.at)
     guessed = retrieval.chance[k]
-    return not upper < 1 and recall.recall[k] <= guessed + 4 * (guessed / retrieval.queries) ** 0.5
+    return not upper < 1 and recall.recall[k] <= guessed + 4 * (guessed * (1 - guessed) / retrieval.queries) ** 0.5
 
 
 def is_enough(recall: float, native: float, overlap: float) -> bool:
@@ -346,11 +376,11 @@ def is_enough(recall: float, native: float, overlap: float) -> bool:
 
 _WHAT = {
     "store": "Native queries find their own item among the first {k} of {size:,} vectors translated by the {kind} map "
-    "in {share} of cases (native store {native:.1%}, untranslated {raw:.1%}{among}) and {same:.0%} of the {k} "
-    "neighbours that a native store gives them",
+    "in {share} of cases (guessing {guess}; native store {native:.1%}, untranslated {raw:.1%}{among}) and {same:.0%} "
+    "of the {k} neighbours that a native store gives them",
     "queries": "Queries translated by the {kind} map find their own item among the first {k} of {size:,} native "
-    "vectors in {share} of cases (native queries {native:.1%}, untranslated {raw:.1%}{among}) and {same:.0%} of the "
-    "{k} neighbours that native queries find",
+    "vectors in {share} of cases (guessing {guess}; native queries {native:.1%}, untranslated {raw:.1%}{among}) and "
+    "{same:.0%} of the {k} neighbours that native queries find",
 }
 
 
@@ -366,8 +396,8 @@ def judge(
     """By the share of native recall that is kept: at least 99%, at least 90%, or less.
 
     The best answer also requires at least 80% of the neighbours that native vectors give. ``judged`` is the recall at
-    the size of the store, where it was named; otherwise that of the sample. If its interval spans the 90%, nothing is
-    decided.
+    the size of the store, where it was named; otherwise that of the sample. If its interval spans the 90%, or if k is
+    more than a quarter of the vectors, which guessing would find, nothing is decided.
     """
     k, recall = headline_k(retrieval.at), best.recalls[scenario]
     if unrelated(best, recall, retrieval):
@@ -377,33 +407,40 @@ def judge(
             "unrelated",
             f"As paired, the rows of {old} and {new} are not shown to be related: on held-out rows, the best map "
             f"may be no better than the mean (error {decimals(best.held_out.mean, 3)}{upto}, where 1 is the mean) "
-            "and finds items no better than guessing. Check that both hold the same items in the same order before you "
+            f"and is not shown to find items better than guessing (recall at {k}: {recall.recall[k]:.1%}, guessing "
+            f"{_percent(retrieval.chance[k])}). Check that both hold the same items in the same order before you "
             "embed again.",
         )
     own, native, raw, same = judged.recall[k], retrieval.ceiling.recall[k], untranslated.recall[k], recall.overlap[k]
-    kept = own / native if native > 0 else 0.0
+    there = native if judged.native is None else judged.native[k]
+    kept = own / there if there > 0 else 0.0
     what = (
         f"{old} can be translated to {new}" if scenario == "store" else f"Queries of {old} can be translated to {new}"
     )
-    sure = judged.measured or native == 0 or not judged.low[k] < _USEFUL * native <= judged.high[k]
-    if not sure:
-        whose = old if scenario == "store" else f"queries of {old}"
-        words = f"Whether {whose} can be translated to {new} in a store of {judged.size:,} vectors cannot be told from "
-        answer, words = "undecided", f"{words}{retrieval.corpus:,} held-out ones: give more pairs"
-    elif is_enough(own, native, same):
+    whose = old if scenario == "store" else f"queries of {old}"
+    among = f" in a store of {judged.size:,} vectors" if judged.size != retrieval.corpus else ""
+    open_question = f"Whether {whose} can be translated to {new}{among} cannot be told"
+    if _CROWDED * k > min(judged.size, retrieval.corpus):
+        fewest = min(judged.size, retrieval.corpus)
+        way = "name a smaller k" if fewest < retrieval.corpus else "search more held-out vectors, or name a smaller k"
+        answer, words = "undecided", f"{open_question}: {k} are more than a quarter of {fewest:,} vectors; {way}"
+    elif there > 0 and judged.low[k] < _USEFUL * there <= judged.high[k]:
+        way = "give more pairs" if retrieval.queries == retrieval.corpus else "give more pairs or queries"
+        answer, words = "undecided", f"{open_question} from {retrieval.queries:,} queries: {way}"
+    elif is_enough(own, there, same):
         answer, words = "translate", f"{what} instead of embedding again"
     elif kept >= _USEFUL:
         answer, words = "with losses", f"{what} with some loss"
     else:
-        whose = old if scenario == "store" else f"queries of {old}"
         answer, words = "re-embed", f"Translating {whose} to {new} loses much: embed again where retrieval matters"
-    share = f"{own:.1%}" if judged.measured else f"an estimated {own:.1%} [{judged.low[k]:.1%}, {judged.high[k]:.1%}]"
+    share = f"{'' if judged.measured else 'an estimated '}{own:.1%} [{judged.low[k]:.1%}, {judged.high[k]:.1%}]"
     among = "" if judged.measured else f", both among {retrieval.corpus:,}"
     sentence = _WHAT[scenario].format(
         k=k,
         size=judged.size,
         kind=best.kind.replace("_", "-"),
         share=share,
+        guess=_percent(k / judged.size),
         native=native,
         raw=raw,
         among=among,
@@ -427,6 +464,9 @@ def collect_caveats(
     norm: float | None,
     normalise: bool | None,
     store_size: int | None,
+    dropped: Sequence[int],
+    unjudged: bool,
+    unknown: int,
     untried: Sequence[str],
 ) -> list[str]:
     """All that apply, most important first: sentences, each with whether it applies."""
@@ -434,7 +474,7 @@ def collect_caveats(
     fitted = "zero-padded" if old.columns < new.columns else "cut"
     few, widths = training < 5 * old.columns, f"{old.columns} and {new.columns}"
     n_groups = FEW_GROUPS if groups is None else int(groups.max()) + 1
-    dropped = f"{match.dropped_from_source} dropped from {old.name} and {match.dropped_from_target} from {new.name}"
+    lost = f"{match.dropped_from_source} dropped from {old.name} and {match.dropped_from_target} from {new.name}"
     by_dot = retrieval.metric == "cosine" and norm is None
     said = [
         (few, f"only {training:,} training pairs for {old.columns} dimensions (fewer than 5 per dimension)"),
@@ -459,8 +499,23 @@ def collect_caveats(
             f"recall in {store_size or 0:,} vectors is extrapolated from {corpus:,}, as if the store held items like "
             "those of the pairs",
         ),
+        (
+            bool(dropped),
+            f"recall at {', '.join(map(str, dropped))} is left out: there are only {corpus:,} held-out vectors to "
+            "search",
+        ),
+        (
+            unknown > 0,
+            f"{unknown:,} relevance judgements were left out: they name documents that are not among the pairs, or "
+            "queries without a vector",
+        ),
+        (
+            unjudged,
+            "your judgements are measured with a translated store only: translated queries need those of the old "
+            "model (--old-queries, old_queries=)",
+        ),
         (retrieval.queries < 200, f"recall is the mean of only {retrieval.queries} queries"),
-        (match.source_rows is not None, f"joined by id: {pairs['all']:,} common rows, {dropped}"),
+        (match.source_rows is not None, f"joined by id: {pairs['all']:,} common rows, {lost}"),
         (
             match.half_identified,
             "rows are paired by position: only one side has row ids, so the pairing is unconfirmed",

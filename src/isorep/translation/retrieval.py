@@ -24,7 +24,9 @@ SCENARIOS = ("store", "queries")
 """What is translated: the stored vectors, searched by queries of the new model; or queries of the old model."""
 UNTRANSLATED = "untranslated"
 _CORPUS_BYTES = 2**28  # of vectors in memory; the search takes as much again
-_LEAST_DEPTH = 17  # neighbours that are searched for, at least: recall in larger stores follows from them
+_LEAST_DEPTH = 17  # neighbours that are searched for, at least
+_SCORES = 2**22  # at a time
+_FAR = 1e8  # what lies farther out, in RMS radii, is cut off there, so that squares stay finite
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,11 @@ class Retrieval:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What queries of one kind found: shares, and for each query the number of items closer than its own."""
+    """What queries of one kind found: shares, and for each query the number of all items closer than its own.
+
+    Of items with the query's own new vector, the nearest counts as its own. For untranslated vectors the count ends at
+    the depth of the search.
+    """
 
     share: Recall
     closer: Array
@@ -125,28 +131,33 @@ def search_rows(
     """
     width = y.shape[1]
     queries = np.sort(rng.choice(rows, min(n_queries, len(rows)), replace=False))
-    room = _CORPUS_BYTES // (4 * max(width, x.shape[1]))
-    most = max(min(n_corpus, len(rows), room), len(queries))
+    most = corpus_size(len(rows), n_queries, n_corpus, max(width, x.shape[1]))
     others = np.setdiff1d(rows, queries, assume_unique=True)
     corpus = np.sort(np.concatenate([queries, rng.choice(others, most - len(queries), replace=False)]))
     own = np.searchsorted(corpus, queries)
-    at = tuple(k for k in at if k < len(corpus)) or (1,)
+    at = tuple(k for k in at if k < len(corpus)) or (1,)  # a fold that selects may be smaller than the one that tests
     depth = min(max(*at, _LEAST_DEPTH) + 1, len(corpus))
     old, native = (read_rows(side, queries).astype(np.float64) for side in (x, y))
     prepare = _preparation(metric, native)
     steps, done = 2 + 2 * len(maps), 0
 
-    def search(vectors: Array, items: Array) -> Array:
-        return nearest(vectors, items, depth, metric=METRICS[metric])
-
     items = _read(y, corpus, width, prepare)
     same = equal_rows(items)
-    wanted = search(prepare(native), items)
-    ceiling = _found(wanted, wanted, own, same, at)
+    wanted = nearest(prepare(native), items, depth, metric=METRICS[metric])
+
+    def look(name: str, vectors: Array, items: Array, near: Array | None = None) -> Found:
+        near = nearest(vectors, items, depth, metric=METRICS[metric]) if near is None else near
+        found = _found(near, wanted, own, same, at)
+        missed = np.flatnonzero(found.closer >= depth)
+        if len(missed) and name != UNTRANSLATED:  # of untranslated vectors only the shares are reported
+            found.closer[missed] = _count_closer(vectors[missed], items, own[missed], same, metric, depth)
+        return found
+
+    ceiling = look("native", prepare(native), items, wanted)
     found: dict[str, dict[str, Found]] = {name: {} for name in SCENARIOS}
     padded = _fitting(old, width)
     for name, vectors in ({UNTRANSLATED: padded} | {kind: each.apply(old) for kind, each in maps.items()}).items():
-        found["queries"][name] = _found(search(prepare(vectors), items), wanted, own, same, at)
+        found["queries"][name] = look(name, prepare(vectors), items)
         done += 1
         progress(stage, done, steps)
     stored, out = _read(x, corpus, x.shape[1], None), items
@@ -157,10 +168,47 @@ def search_rows(
             out[rows] = prepare(_fitting(block, width) if name == UNTRANSLATED else maps[name].apply(block))
 
         map_blocks(fill, len(corpus), block_rows(width, x.shape[1], cells=2**20))
-        found["store"][name] = _found(search(prepare(native), out), wanted, own, same, at)
+        found["store"][name] = look(name, prepare(native), out)
         done += 1
         progress(stage, done, steps)
     return Searches(queries, len(corpus), at, ceiling, found)
+
+
+def corpus_size(rows: int, n_queries: int, n_corpus: int, width: int) -> int:
+    """The number of vectors that are searched: as many as wanted and memory allows, and the queries' own items."""
+    return max(min(n_corpus, rows, _CORPUS_BYTES // (4 * width)), min(n_queries, rows))
+
+
+def _count_closer(vectors: Array, items: Array, own: Array, same: Array, metric: str, least: int) -> Array:
+    """For queries whose own item is not among the ``least`` nearest: the number of items that are closer than it.
+
+    Items as far as the own one are closer in a random share of cases: a map that gives all of them one vector finds
+    nothing.
+    """
+    offsets = np.zeros(len(items), items.dtype)
+    if metric == "cosine":
+        vectors, items = (_directions(rows) for rows in (vectors, items))
+    else:
+        vectors, items = (np.clip(rows, -_FAR, _FAR) for rows in (vectors, items))
+    if metric == "euclidean":
+        offsets = np.einsum("ij,ij->i", items, items) / 2
+    chance = np.random.default_rng(0).random(len(vectors))
+    closer = np.empty(len(vectors), np.intp)
+
+    def count(part: slice) -> None:
+        scores = vectors[part] @ items.T - offsets
+        ours = same == same[own[part]][:, None]
+        best = np.where(ours, scores, -np.inf).max(axis=1, keepdims=True)
+        before, level = ((scores > best) & ~ours).sum(axis=1), ((scores == best) & ~ours).sum(axis=1)
+        closer[part] = before + np.floor(chance[part] * (level + 1))
+
+    map_blocks(count, len(vectors), max(1, _SCORES // len(items)))
+    return np.maximum(closer, least)
+
+
+def _directions(rows: Array) -> Array:
+    squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    return np.asarray(rows / np.where(squares > 0, np.sqrt(squares), 1.0)[:, None], np.float32)
 
 
 def _found(near: Array, wanted: Array, own: Array, same: Array, at: Sequence[int]) -> Found:

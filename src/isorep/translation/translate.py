@@ -24,11 +24,11 @@ from ..rows import Progress, block_rows, equal_rows, map_blocks, map_rows, no_pr
 from ..settings import check_choice, check_counts, check_names, check_seed
 from .confidence import cosines, features_of, fit_confidence
 from .drift import Reference, calibrated, damped_whitener, spread_rows
-from .extrapolation import Extrapolation
+from .extrapolation import Extrapolation, recall_within
 from .maps import MAPS, MOMENT_MAPS, FittedMap, Setting, Training, best_of, choose, drop_columns, learning_curve
 from .networks import fit_cosine, fit_mlp, training_rows
 from .regions import regions
-from .relevance import Relevance, measure_relevance, open_queries, read_relevance
+from .relevance import Relevance, given_judgements, measure_relevance, open_queries, read_relevance
 from .result import (
     HeldOut,
     MapRecord,
@@ -39,7 +39,17 @@ from .result import (
     judge,
     unrelated,
 )
-from .retrieval import METRICS, SCENARIOS, UNTRANSLATED, Found, Retrieval, Scenario, Searches, search_rows
+from .retrieval import (
+    METRICS,
+    SCENARIOS,
+    UNTRANSLATED,
+    Found,
+    Retrieval,
+    Scenario,
+    Searches,
+    corpus_size,
+    search_rows,
+)
 from .translator import Translator
 
 _EVEN, _MOSTLY = 0.01, 0.99  # new vectors are normalised if this share of them have one length, up to this share of it
@@ -152,6 +162,10 @@ def translate(
     check_counts(folds=(folds, 3), n_queries=(n_queries, 1), n_corpus=(n_corpus, 2), n_boot=(n_boot, 0))
     if store_size is not None:
         check_counts(store_size=(store_size, 2))
+        if store_size <= headline_k(at):
+            raise InputError(
+                f"store_size is {store_size}, and recall at {headline_k(at)} needs a larger store: name a smaller k"
+            )
     check_seed(random_state)
     check_choice("metric", metric, list(METRICS))
     check_choice("scenario", scenario, list(SCENARIOS))
@@ -168,6 +182,12 @@ def translate(
         raise InputError(
             f"there are {pair.n} pairs in {folds} folds, and the fold that tests has {len(split.test_rows)}: at least "
             f"{_LEAST_TESTED} are needed"
+        )
+    widest = max(int(pair.x.shape[1]), int(pair.y.shape[1]))
+    searched = corpus_size(len(split.test_rows), n_queries, n_corpus, widest)
+    if at[0] >= searched:
+        raise InputError(
+            f"at is {', '.join(map(str, at))}, and there are {searched} held-out vectors to search: name k below that"
         )
     sums = sum_rows(pair, split, report)
     if not np.trace(sums.codes[-1].yy) > 0:
@@ -216,17 +236,22 @@ def translate(
         "recall": {str(k): share for k, share in records[best].recalls[scenario].recall.items()},
         "corpus": retrieval.corpus,
         "fingerprints": {"old": as_source(pair.x).fingerprint(), "new": as_source(pair.y).fingerprint()},
+        "rounding": sums.training.rounding,
+        "new vectors": tested.new_vectors,
     }
     confidence, calibration = tested.confidence or (None, None)
     curve_kind = best if from_moments else chosen.best_moments
     setting = chosen.settings.get(curve_kind, chosen.start)
-    curve = learning_curve(curve_kind, sums.codes, setting, sums.unit, sums.radius, sums.training.rounding)
+    related = not unrelated(records[best], records[best].recalls[scenario], retrieval)
+    parts = (sums.codes, setting, sums.unit, sums.radius, sums.training.rounding)
+    curve = learning_curve(curve_kind, *parts, kept=best, related=related)
     found = None
     if marks is not None:
         k = headline_k(retrieval.at)
         asked = searches.found[scenario][best].closer < k
         names, codes = marks
         found = regions(names, codes[split.test_rows], tested.cosines, grouped, codes[searches.queries], asked)
+    by_user = None if judged is None else judged(split.test_rows, fitted, chosen.best, metric)
     return Translation(
         maps=records,
         best=best,
@@ -235,7 +260,7 @@ def translate(
         retrieval=retrieval,
         curve=curve,
         translator=Translator(
-            kept, tested.reference, facts, confidence, sums.total if from_moments else None, chosen.settings[best]
+            kept, tested.reference, facts, confidence, sums.whole if from_moments else None, chosen.settings[best]
         ),
         old=sums.sides[0],
         new=sums.sides[1],
@@ -259,7 +284,7 @@ def translate(
         verdict=retrieval.scenarios[scenario].verdict,
         calibration=calibration,
         regions=found,
-        relevance=None if judged is None else judged(split.test_rows, fitted, chosen.best, metric),
+        relevance=by_user,
         caveats=(
             *_about_rows(pair, records[best], retrieval, scenario, repeats, random_state),
             *([] if sums.left_out is None else [f"{sums.left_out}; the map leaves them out"]),
@@ -273,6 +298,9 @@ def translate(
                 norm=norm,
                 normalise=normalise,
                 store_size=store_size,
+                dropped=[k for k in at if k not in retrieval.at],
+                unjudged=judged is not None and scenario == "queries" and old_queries is None,
+                unknown=0 if by_user is None else by_user.unknown,
                 untried=[kind for kind in later if kind not in records],
             ),
         ),
@@ -311,13 +339,13 @@ def _checked_judgements(
     ids = pair.ids
     if ids is None:
         raise InputError("relevance judgements refer to ids, and neither side has row ids")
-    judgements = relevance if isinstance(relevance, Mapping) else read_relevance(relevance)
+    judgements = given_judgements(relevance) if isinstance(relevance, Mapping) else read_relevance(relevance)
     new = open_queries(queries, int(pair.y.shape[1]), "queries")
     old = None if old_queries is None else open_queries(old_queries, int(pair.x.shape[1]), "old_queries")
 
     def measure(test: Array, fitted: Mapping[str, FittedMap], best: Mapping[str, str], metric: str) -> Relevance:
         kept = {name: fitted[kind] for name, kind in best.items()}
-        return measure_relevance(pair.x, pair.y, ids, test, dict(judgements), new, old, kept, metric)
+        return measure_relevance(pair.x, pair.y, ids, test, judgements, new, old, kept, metric)
 
     return measure
 
@@ -411,11 +439,13 @@ def _shells(groups: Array, rng: np.random.Generator) -> Array:
 class Sums:
     """The moments of every code, from which all maps and choices follow, and the facts about both sides.
 
-    ``resolved`` is true if moments resolve all directions of the old side; ``left_out`` names columns that hardly vary.
+    ``resolved`` is true if moments resolve all directions of the old side; ``left_out`` names columns that hardly vary,
+    which are in ``whole`` alone: pairs that are added later may let them vary.
     """
 
     codes: list[Moments]
     total: Moments
+    whole: Moments
     training: Training
     sides: tuple[Side, Side]
     resolved: bool
@@ -440,10 +470,11 @@ def sum_rows(pair: Pair, split: Split, report: Progress) -> Sums:
     total = merged(codes)
     sides = ((pair.names[0], x, total), (pair.names[1], y, total.swapped()))
     (old, factor), (new, _) = map_blocks(lambda one: _side(*sides[one.start]), 2, 1)
+    whole = replace(total, xx=total.xx.copy(), xy=total.xy.copy()) if factor.left_out.any() else total
     for moments in (*codes, total):
         drop_columns(moments, factor.left_out, total.source_mean)
     training = Training(merged(codes[:-1]), rounding_of(x))
-    return Sums(codes, total, training, (old, new), factor.resolved, left_out_sentence(factor, pair.names[0]))
+    return Sums(codes, total, whole, training, (old, new), factor.resolved, left_out_sentence(factor, pair.names[0]))
 
 
 def _side(name: str, values: Matrix, total: Moments) -> tuple[Side, Factor]:
@@ -538,7 +569,8 @@ def select_maps(
         size = store_size or found.corpus
         share = Extrapolation(mine.closer, found.corpus, np.random.default_rng(0)).at(size, (k,)).recall[k]
         more = [kind for kind in later if norm is not None or kind != "cosine" or search["metric"] == "cosine"]
-        if not is_enough(share, found.ceiling.share.recall[k], mine.share.overlap[k]) and len(held) > 1:
+        native = recall_within(found.ceiling.closer, found.corpus, size, k)
+        if not is_enough(share, native, mine.share.overlap[k]) and len(held) > 1:
             best = pick(look(more))
     rms = {kind: float(np.sqrt(error / n)) / sums.radius for kind, error in errors.items()}
     of_moments = {kind: errors[kind] for kind in from_moments if kind in kinds} or {"ridge": errors["ridge"]}
@@ -648,10 +680,14 @@ def fit_maps(
 
 @dataclass(frozen=True, eq=False)
 class Tested:
-    """The test fold: errors of every map, the reference for drift, and cosines and confidence of the best map."""
+    """The test fold: errors of every map, the reference for drift, and cosines and confidence of the best map.
+
+    ``new_vectors`` are the scales of the new vectors, for the drift of pairs that are added.
+    """
 
     held: dict[str, HeldOut]
     reference: Reference
+    new_vectors: dict[str, float]
     cosines: Array
     confidence: Any
 
@@ -705,7 +741,22 @@ def score_maps(
             interval=t_interval(float(ratio), float(se), len(away), least=0.0),
         )
     confidence = fit_confidence(features, directions[best], blocks)
-    return Tested(held, calibrated(reference, norms, distances), directions[best], confidence)
+    quarter, half, three = np.quantile(radii, [0.25, 0.5, 0.75])
+    new_vectors = {
+        "radius": float(np.sqrt(np.trace(moments.yy) / moments.n)),
+        "distance": float(half),
+        "spread": float(np.log(three / quarter) / 1.349) if quarter > 0 else 0.0,
+        "mean distance": float(radii.mean()),
+    }
+    return Tested(held, calibrated(reference, norms, distances), new_vectors, directions[best], confidence)
+
+
+def _native(searches: Searches, size: int) -> dict[int, float] | None:
+    """The recall of native vectors in a store of so many; None beyond the sample."""
+    if size > searches.corpus:
+        return None
+    closer = searches.ceiling.closer
+    return {k: recall_within(closer, searches.corpus, size, k) for k in searches.at if k < size}
 
 
 def _retrieval(
@@ -726,7 +777,7 @@ def _retrieval(
     sizes = sorted({corpus, *(times * corpus for times in _LARGER), *([store_size] if store_size else [])})
     for name, found in searches.found.items():
         law = Extrapolation(found[best[name]].closer, corpus, rng, units)
-        points = tuple(law.at(size, at) for size in sizes)
+        points = tuple(replace(law.at(size, at), native=_native(searches, size)) for size in sizes)
         judged = next(point for point in points if point.size == (store_size or corpus))
         untranslated = found[UNTRANSLATED].share
         verdict = judge(*names, name, records[best[name]], judged, untranslated, empty)

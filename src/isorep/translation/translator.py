@@ -6,7 +6,7 @@ Translating files: the input is checked before anything is written, then streame
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,13 @@ from .._version import __version__
 from ..chunked import ChunkedRows, computed, shared
 from ..errors import InputError
 from ..files import replacing
+from ..ica.unmixing import as_source
 from ..ica.whitening import AffineRows
 from ..moments import Moments, fold_moments
-from ..pairs import open_pair
+from ..pairs import Pair, open_pair
 from ..representation import Array, Representation, rounding_of
-from ..rows import Progress, block_rows, map_rows, no_progress, refuse_non_finite
+from ..results import counted, decimals
+from ..rows import Progress, block_rows, map_rows, no_progress, read_rows, refuse_non_finite
 from ..storage import loaded, read, shards, write
 from ..storage.lazy import LazyMatrix
 from ..storage.model_files import ModelFile, Shapes, require_model_path, save_arrays
@@ -30,14 +32,18 @@ from ..storage.remote import address
 from ..storage.write import require_target
 from ..threads import Crew
 from .confidence import Confidence, features_of
-from .drift import Drift, DriftWarning, Reference
-from .maps import MAPS, MOMENT_MAPS, UNPAIRED, FittedMap, Setting, Training, drop_columns
+from .drift import Drift, DriftWarning, Reference, spread_rows
+from .maps import MAPS, MOMENT_MAPS, UNPAIRED, FittedMap, Setting, Training, drop_columns, without_columns
 
 FORMAT = "isorep translation 2"
 FORMATS = (FORMAT, "isorep translation 1")  # maps of the first version have no lengths, hidden layers or moments
 _SCALES = ("radius", "limit", "distance", "spread")  # of the reference, in the order of the file
 _SHORT, _LONG = 1e-15, 1e18  # lengths whose squares float32 holds
 _CONFIDENCE = ("centre", "scale", "weights")
+_MEASURED = ("held-out error", "held-out cosine", "recall", "corpus")  # by the first fit, not of the map of all pairs
+_COMPARED, _LEAST_COMPARED = 1000, 20  # pairs that are compared with shuffled ones, at most and at least
+_SHUFFLES, _LEVEL = 199, 0.05
+_WORSE = 0.25  # mean distances by which added pairs may err more than held-out ones
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,7 +58,8 @@ class Translator:
     reference : Reference
         Statistics of the old model's rows, for the drift check.
     facts : dict
-        Facts about the fit, as plain JSON: names, numbers of pairs, held-out error and recall, fingerprints.
+        Facts about the fit, as plain JSON: names, numbers of pairs, held-out error and recall, fingerprints. With added
+        pairs, what was measured belongs to the first fit.
     confidence_model : Confidence, optional
         Predicts the cosine of a translated vector with its native one.
     moments : Moments, optional
@@ -155,11 +162,13 @@ class Translator:
         size = block_rows(data.shape[1], len(self.new_mean), cells=2**20)
         return np.concatenate(map_rows(predicted, [data.values], size))
 
-    def update(self, old: Any, new: Any, *, join: bool = False) -> Translator:
+    def update(self, old: Any, new: Any, *, join: bool = False, check: bool = True) -> Translator:
         """The map of the earlier pairs and these: moments are added, and no earlier row is read again.
 
-        Strength, rank, length, drift reference and confidence stay those of the first fit. Maps that were trained on
-        rows (``cosine``, ``mlp``) are refused.
+        Strength, rank, length, drift reference and confidence stay those of the first fit, and what that measured on
+        held-out pairs is kept as ``facts["first fit"]``. Maps that were trained on rows (``cosine``, ``mlp``) are
+        refused, and so are pairs that the map already has. Pairs that :meth:`doubts` speaks against cause a
+        :class:`~isorep.DriftWarning`, unless ``check`` is False.
 
         Examples
         --------
@@ -169,6 +178,45 @@ class Translator:
         >>> some.update(old[400:], 2 * old[400:] + 1).facts["pairs"]
         600
         """
+        pair, moments = self._pairs(old, new, join)
+        prints = {"old": as_source(pair.x).fingerprint(), "new": as_source(pair.y).fingerprint()}
+        before = self.facts.get("added fingerprints", [])
+        if prints in (self.facts.get("fingerprints"), *before):
+            raise InputError(f"the pairs of {pair.names[0]} and {pair.names[1]} are already in the map")
+        if check:
+            for said in self._doubts(pair):
+                warnings.warn(said, DriftWarning, stacklevel=2)
+        added = fold_moments(pair.x, pair.y, np.zeros(pair.n, np.intp), 1, names=pair.names)[0]
+        rounding = rounding_of(pair.x)
+        if _number(self.facts, "rounding") is None:
+            drop_columns(added, np.diagonal(moments.xx) == 0, moments.source_mean)
+            total = used = moments + added
+        else:
+            rounding = max(rounding, self.facts["rounding"])
+            total = moments + added
+            used = without_columns(total, rounding)
+        fitted = Training(used, rounding).fit(self.kind, self.setting)
+        first = {name: self.facts[name] for name in ("pairs", *_MEASURED) if name in self.facts}
+        facts = {name: value for name, value in self.facts.items() if name not in _MEASURED} | {
+            "first fit": self.facts.get("first fit", first),
+            "pairs": total.n,
+            "added": [*self.facts.get("added", []), pair.n],
+            "added fingerprints": [*before, prints],
+        }
+        if "rounding" in facts:
+            facts["rounding"] = rounding
+        return replace(self, map=FittedMap.from_affine(self.kind, fitted, self.norm), facts=facts, moments=total)
+
+    def doubts(self, old: Any, new: Any, *, join: bool = False) -> tuple[str, ...]:
+        """What speaks against adding these pairs, in sentences, from a sample of them; none is no proof.
+
+        Either side drifts from the rows that the map was fitted to, or the pairs do not fit the map: not shown to be
+        better than shuffled ones, or far worse than held-out ones.
+        """
+        return tuple(self._doubts(self._pairs(old, new, join)[0]))
+
+    def _pairs(self, old: Any, new: Any, join: bool) -> tuple[Pair, Moments]:
+        """Pairs that can be added, and the moments to add them to."""
         if self.kind not in MOMENT_MAPS:
             how = "has no pairs" if self.kind == UNPAIRED else "was trained on rows"
             raise InputError(
@@ -181,12 +229,50 @@ class Translator:
         for side, width, name in ((pair.x, len(self.old_mean), 0), (pair.y, len(self.new_mean), 1)):
             if side.shape[1] != width:
                 raise InputError(f"{pair.names[name]} has {side.shape[1]} columns, and the map has {width}")
-        added = fold_moments(pair.x, pair.y, np.zeros(pair.n, np.intp), 1, names=pair.names)[0]
-        drop_columns(added, np.diagonal(self.moments.xx) == 0, self.moments.source_mean)
-        total = self.moments + added
-        fitted = Training(total, rounding_of(pair.x)).fit(self.kind, self.setting)
-        facts = self.facts | {"pairs": total.n, "added": [*self.facts.get("added", []), pair.n]}
-        return replace(self, map=FittedMap.from_affine(self.kind, fitted, self.norm), facts=facts, moments=total)
+        return pair, self.moments
+
+    def _doubts(self, pair: Pair) -> Iterator[str]:
+        drift = self.reference.drift(pair.x, pair.names[0])
+        if drift:
+            yield f"{pair.names[0]}: {drift}"
+        scales = self.facts.get("new vectors")
+        known = {name: _number(scales, name) for name in (*_SCALES, "mean distance")}
+        radius, distance, spread, unit = (known[name] for name in ("radius", "distance", "spread", "mean distance"))
+        if radius and distance and spread is not None:
+            blank = np.zeros((len(self.new_mean), 1))  # there is no covariance of new vectors to whiten them by
+            rows, held = self.reference.rows, self.reference.held
+            drift = Reference(self.new_mean, blank, radius, 1.0, distance, spread, rows, held).drift(
+                pair.y, pair.names[1]
+            )
+            if drift:
+                yield f"{pair.names[1]}: {drift}"
+        chosen = spread_rows(pair.n)
+        chosen = chosen[np.unique(np.linspace(0, len(chosen) - 1, _COMPARED).astype(int))]
+        x, y = (np.asarray(read_rows(side, chosen), np.float64) for side in (pair.x, pair.y))
+        names = f"the pairs of {pair.names[0]} and {pair.names[1]}"
+        with np.errstate(over="ignore", invalid="ignore"):
+            mapped = self.map.raw(x)
+            errors = np.linalg.norm(mapped - y, axis=1)
+            if len(x) >= _LEAST_COMPARED:
+                p = _shuffled_p(mapped, y)
+                if not p <= _LEVEL:
+                    yield f"{names} are not shown to fit the map better than shuffled ones (p = {decimals(p, 3)})"
+            before = _number(self.facts.get("first fit", self.facts), "held-out error")
+            if before is not None and unit:
+                error, spread = float(errors.mean()) / unit, float(errors.std()) / unit
+                room = 3 * max(spread, error / 2) / np.sqrt(len(x))  # a few pairs do not show how errors vary
+                if not error <= before + _WORSE + room:
+                    yield (
+                        f"{names} err {decimals(error, 2)} under the map, and held-out pairs of the first fit "
+                        f"{decimals(before, 2)}, in mean distances of new vectors to their mean"
+                    )
+        if _number(self.facts, "rounding") is None and self.moments is not None:
+            still = np.flatnonzero((np.diagonal(self.moments.xx) == 0) & (x.std(axis=0) > 0))
+            if len(still):
+                yield (
+                    f"{counted(len(still), 'column')} of {pair.names[0]} did not count in the first fit and will not "
+                    "now, since the map is of an earlier version: fit again on all pairs"
+                )
 
     def save(self, path: str | Path) -> None:
         """Write the map to a safetensors file, completely or not at all."""
@@ -275,6 +361,22 @@ class Translator:
         if data.shape[1] != wanted:
             raise InputError(f"{data.name} has {data.shape[1]} columns, and the map translates vectors of {wanted}")
         return data
+
+
+def _shuffled_p(mapped: Array, native: Array) -> float:
+    """How often shuffled pairs are as close as these: the sum of squares differs by inner products alone."""
+    similar = (mapped - mapped.mean(axis=0)) @ (native - native.mean(axis=0)).T
+    rng, lines = np.random.default_rng(0), np.arange(len(similar))
+    own = float(np.trace(similar))
+    draws = [float(similar[lines, rng.permutation(len(similar))].sum()) for _ in range(_SHUFFLES)]
+    return (1 + sum(not value < own for value in draws)) / (1 + _SHUFFLES)
+
+
+def _number(facts: Any, name: str) -> float | None:
+    """A fact of a map file that is a finite number from 0 on; None if it is anything else."""
+    found = facts.get(name) if isinstance(facts, dict) else None
+    is_number = isinstance(found, float | int) and not isinstance(found, bool) and 0 <= found < np.inf
+    return float(found) if is_number and found is not None else None
 
 
 class TranslatedRows(AffineRows):

@@ -23,7 +23,7 @@ from ..errors import InputError
 from ..ica.contrasts import contrast_named
 from ..ica.unmixing import ArraySource, WhiteUnmixing, as_source, unmix, whiten
 from ..pairs import distinct
-from ..representation import Array, Matrix, Representation
+from ..representation import Array, Matrix, Representation, rounding_of
 from ..results import Record, ResultRecord, Verdict, aligned, counted, decimals, told, wrapped
 from ..rows import Progress, no_progress, read_rows, refuse_non_finite
 from ..settings import check_counts, check_seed
@@ -344,7 +344,7 @@ class _Rows:
         with np.errstate(over="ignore"):  # the whitening refuses such rows
             self.variance = float(((self.fit - self.fit.mean(axis=0)) ** 2).mean(axis=0).sum())
         self._source = ArraySource(self.fit)
-        self.whitening = whiten(self._source)
+        self.whitening = whiten(self._source, rounding=rounding_of(data.values))  # not that of the copy in float64
         self.rank = self.whitening.rank_
         self.left_out = self.whitening.left_out_columns_
 
