@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from importlib import import_module
 from itertools import pairwise
 
@@ -374,3 +375,32 @@ def test_recall_in_a_smaller_store_is_that_of_fresh_rows(metric):
         assert point.native[k] == pytest.approx(truth(native, k), abs=0.05)
         assert point.low[k] < point.recall[k] < point.high[k]
     assert result.retrieval.scenarios["store"].maps["linear"].recall[10] < point.recall[10] - 0.1
+
+
+@pytest.mark.parametrize("size", [1e-34, 1e-18, 1e18, 1e34])
+def test_all_maps_of_large_and_small_values_are_those_of_ordinary_ones(size):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 4))
+    y = np.tanh(x @ rng.normal(size=(4, 5))) + 0.1 * rng.normal(size=(200, 5))
+    found, usual = (isorep.translate(scale * x, scale * y, maps="all") for scale in (size, 1.0))
+    assert found.verdict.sentence == usual.verdict.sentence
+    for kind, each in usual.maps.items():
+        assert found.maps[kind].selection_error == pytest.approx(each.selection_error, rel=0.05)
+
+
+@pytest.mark.parametrize("size", [1e-75, 1e-40, 1e40, 1e75])
+def test_values_beyond_the_range_of_float32_are_refused(size):
+    x = np.random.default_rng(0).normal(size=(100, 3))
+    for old, new in ((size * x, x), (x, size * x)):
+        with pytest.raises(isorep.InputError, match="rescale, vectors are searched in float32"):
+            isorep.translate(old, new)
+
+
+@pytest.mark.parametrize("part", ["xx", "xy", "yy", "source_mean", "target_mean"])
+def test_pairs_are_not_added_to_moments_that_overflow(part):
+    """Such moments are in damaged files only; sums would become infinite, and the map with them."""
+    x = np.random.default_rng(0).normal(size=(300, 3))
+    some = isorep.translate(x[:200], 2 * x[:200], maps="linear").translator
+    damaged = replace(some.moments, **{part: np.full_like(getattr(some.moments, part), 1e308)})
+    with pytest.raises(isorep.InputError, match="would overflow"):
+        replace(some, moments=damaged).update(x[200:], 2 * x[200:], check=False)

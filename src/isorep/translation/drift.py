@@ -103,13 +103,18 @@ class Reference(Record):
     def _alarms(self, n: int, shift: float, ratio: float, outside: float) -> Iterator[str]:
         """Statistics beyond their limits; limits are wider for small samples, here or in training."""
         if not shift <= _MOST_SHIFT + 3 * max(ratio, 1.0) * np.sqrt(1 / n + 1 / self.rows):
-            yield f"their mean lies {decimals(shift, 2)} RMS radii away"
+            yield f"their mean lies {_told(shift)} RMS radii away"
         room = 6 * self.spread * np.sqrt(1 / n + 1 / self.held)
         if not (ratio > 0 and abs(np.log(ratio)) <= np.log(_MOST_RATIO) + room):
-            yield f"they lie {decimals(ratio, 2)} times as far from the training mean"
+            yield f"they lie {_told(ratio)} times as far from the training mean"
         expected = _MOST_OUTSIDE + 5 / self.held
         if not outside <= expected + 4 * np.sqrt(expected / n):
             yield f"{outside:.0%} of them lie outside the range of training rows"
+
+
+def _told(number: float) -> str:
+    """Two decimals; squares that overflow are not finite."""
+    return decimals(number, 2) if np.isfinite(number) else "more than 1e+100"
 
 
 def calibrated(reference: Reference, norms: Array, distances: Array) -> Reference:

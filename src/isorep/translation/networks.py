@@ -74,7 +74,10 @@ def fit_mlp(x: Array, y: Array, start: FittedMap, norm: float | None, seed: int)
     width, out = hidden_units(n), target.shape[1]
     loss: Callable[[Array, Array], tuple[float, Array]]
     if norm is None:
-        unit_length = float(np.sqrt(((target - target.mean(axis=0)) ** 2).sum(axis=1).mean())) or 1.0
+        largest = np.abs(target).max(initial=0.0) or np.float32(1.0)  # squares of float32 overflow from 1e19 on
+        apart = target / largest
+        apart -= apart.mean(axis=0)
+        unit_length = float(largest) * float(np.sqrt((apart**2).sum(axis=1).mean())) or 1.0
         goal, loss = (target / np.float32(unit_length)).astype(np.float32), _squared_loss
     else:
         unit_length = norm
@@ -154,6 +157,8 @@ def _unwhitened(matrix: Array, whitener: Array) -> Array:
 
 
 def _unit_rows(rows: Array) -> Array:
+    largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)  # squares of float32 overflow from 1e19 on
+    rows = rows / np.where(largest > 0, largest, 1)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)
 

@@ -480,6 +480,9 @@ def sum_rows(pair: Pair, split: Split, report: Progress) -> Sums:
 def _side(name: str, values: Matrix, total: Moments) -> tuple[Side, Factor]:
     """The facts about one side, the source of the moments."""
     radius = rms_radius(name, total.n, total.source_mean, total.xx)
+    size = max(radius, float(np.abs(total.source_mean).max()))
+    if not 1e-36 < size < 1e36:
+        raise InputError(f"the values of {name} have a size of {size:.0e}: rescale, vectors are searched in float32")
     factor = factor_covariance(total.xx, total.n, total.source_mean, rounding_of(values))
     return describe_side(name, values, factor, radius), factor
 

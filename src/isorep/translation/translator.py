@@ -37,6 +37,7 @@ from .maps import MAPS, MOMENT_MAPS, UNPAIRED, FittedMap, Setting, Training, dro
 
 FORMAT = "isorep translation 2"
 FORMATS = (FORMAT, "isorep translation 1")  # maps of the first version have no lengths, hidden layers or moments
+_LARGEST = 1e75  # of moments and means: squares and their sums stay within float64
 _SCALES = ("radius", "limit", "distance", "spread")  # of the reference, in the order of the file
 _SHORT, _LONG = 1e-15, 1e18  # lengths whose squares float32 holds
 _CONFIDENCE = ("centre", "scale", "weights")
@@ -187,6 +188,12 @@ class Translator:
             for said in self._doubts(pair):
                 warnings.warn(said, DriftWarning, stacklevel=2)
         added = fold_moments(pair.x, pair.y, np.zeros(pair.n, np.intp), 1, names=pair.names)[0]
+        for some, whose in ((moments, "the map"), (added, "the added pairs")):
+            parts = (some.xx, some.xy, some.yy, some.source_mean, some.target_mean)
+            if not all(np.abs(part).max(initial=0.0) < _LARGEST for part in parts):
+                raise InputError(
+                    f"the moments of {whose} are so large that sums would overflow: rescale, or fit it again"
+                )
         rounding = rounding_of(pair.x)
         if _number(self.facts, "rounding") is None:
             drop_columns(added, np.diagonal(moments.xx) == 0, moments.source_mean)
