@@ -281,3 +281,18 @@ def test_an_empty_name_is_not_the_current_folder(name, tmp_path, monkeypatch):
     with pytest.raises(isorep.InputError, match="empty"):
         isorep.read(name)
     assert len(isorep.read(".")) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "encoding", "said"),
+    [
+        ("a.tsv", "a,b\n1,2\n3,4\n", "utf-8", "separated by commas"),
+        ("a.csv", "a\tb\n1\t2\n3\t4\n", "utf-8", "separated by tabs"),
+        ("a.csv", "a,b\n1,2\n3,4\n", "utf-16-le", "UTF-16"),
+        ("a.tsv", "a\tb\n1\t2\n3\t4\n", "utf-16-le", "UTF-16"),
+    ],
+)
+def test_text_of_another_separator_or_encoding_is_called_so(tmp_path, name, text, encoding, said):
+    (tmp_path / name).write_bytes(text.encode(encoding))
+    with pytest.raises(isorep.InputError, match=said):
+        isorep.read(tmp_path / name)

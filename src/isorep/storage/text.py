@@ -444,11 +444,15 @@ def _refuse_rising(first: list[str], others: list[list[str]]) -> None:
         )
 
 
+_SEPARATORS = {";": "semicolons", "\t": "tabs", ",": "commas"}
+
+
 def _check_names(names: list[str], delimiter: str) -> None:
-    other = next((sign for sign in ";\t" if sign in names[0]), None)
+    if any("\0" in name for name in names):
+        raise InputError("line 1 has zero bytes, as text in UTF-16 has: save it as UTF-8")
+    other = next((sign for sign in _SEPARATORS if sign != delimiter and sign in names[0]), None)
     if len(names) == 1 and other is not None:
-        what = "semicolons" if other == ";" else "tabs"
-        raise InputError(f"the columns seem to be separated by {what}; this suffix means {delimiter!r}")
+        raise InputError(f"the columns seem to be separated by {_SEPARATORS[other]}; this suffix means {delimiter!r}")
     seen: set[str] = set()
     for name in names:
         if name in seen:
