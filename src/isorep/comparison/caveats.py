@@ -175,8 +175,8 @@ def about_size(rows: int, width: int, folds: int) -> list[str]:
     ]
     if rows * (1 - 1 / folds) <= width:
         said.append(
-            "training sets have fewer rows than dimensions: part of the rotation is undetermined, so held-out rigid "
-            "errors depend on the basis of the input"
+            "training sets have no more rows than dimensions: part of the rotation is undetermined, and an arbitrary "
+            "choice of it enters held-out rigid errors"
         )
     return said
 
