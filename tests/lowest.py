@@ -30,8 +30,8 @@ def lowest(project: dict, tested: str) -> list[str]:
 
 
 def name_and_bound(requirement: str) -> tuple[str, str | None]:
-    """``dask[array]>=2024.8`` is ``dask`` and ``2024.8``; a requirement without a bound has None."""
-    match = REQUIREMENT.fullmatch(requirement.replace(" ", ""))
+    """``dask[array]>=2024.8`` is ``dask`` and ``2024.8``; one without a bound has None, and markers do not count."""
+    match = REQUIREMENT.fullmatch(requirement.partition(";")[0].replace(" ", ""))
     if match is None:
         raise ValueError(f"{requirement!r} is not NAME or NAME>=VERSION")
     return normal(match["name"]), match["bound"]

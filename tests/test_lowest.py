@@ -34,10 +34,15 @@ def test_two_lower_bounds_for_one_package_are_refused():
         lowest(claimed, "")
 
 
-@pytest.mark.parametrize("requirement", ["numpy<2", "numpy>=1.26,<3", "numpy~=1.26", "tomli>=2; python_version<'3.11'"])
+@pytest.mark.parametrize("requirement", ["numpy<2", "numpy>=1.26,<3", "numpy~=1.26"])
 def test_what_cannot_be_turned_into_a_pin_is_refused(requirement):
     with pytest.raises(ValueError, match="is not NAME or NAME>=VERSION"):
         name_and_bound(requirement)
+
+
+def test_markers_do_not_change_the_pin():
+    assert name_and_bound("tomli>=2; python_version<'3.11'") == ("tomli", "2")
+    assert name_and_bound("pgserver; sys_platform == 'linux' and python_version < '3.13'") == ("pgserver", None)
 
 
 def test_everything_a_user_installs_has_a_lower_bound_and_is_pinned_to_it():

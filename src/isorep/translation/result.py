@@ -174,7 +174,7 @@ class Translation(ResultRecord):
     def frame_rows(self) -> list[dict[str, Any]]:
         """One row per map: held-out error with interval, R², cosine and recall, in the chosen scenario first.
 
-        Untranslated and native vectors follow.
+        Untranslated and native vectors and guessing follow.
         """
         rows: list[dict[str, Any]] = []
         for name, record in self.maps.items():
@@ -186,7 +186,8 @@ class Translation(ResultRecord):
         none = dict.fromkeys(("error", "low", "high", "r2", "cosine"))
         raw = {name: each.untranslated for name, each in self.retrieval.scenarios.items()}
         native = dict.fromkeys(raw, self.retrieval.ceiling)
-        others = {"untranslated": raw, "native": native}
+        guessed = dict.fromkeys(raw, Recall(self.retrieval.chance, {}))
+        others = {"untranslated": raw, "native": native, "guessing": guessed}
         rows += [{"map": name, **none, **self._shares(each), "best": False} for name, each in others.items()]
         return rows
 
@@ -464,10 +465,6 @@ def collect_caveats(
     norm: float | None,
     normalise: bool | None,
     store_size: int | None,
-    dropped: Sequence[int],
-    unjudged: bool,
-    unknown: int,
-    untried: Sequence[str],
 ) -> list[str]:
     """All that apply, most important first: sentences, each with whether it applies."""
     training, corpus = pairs["training"], retrieval.corpus
@@ -499,21 +496,6 @@ def collect_caveats(
             f"recall in {store_size or 0:,} vectors is extrapolated from {corpus:,}, as if the store held items like "
             "those of the pairs",
         ),
-        (
-            bool(dropped),
-            f"recall at {', '.join(map(str, dropped))} is left out: there are only {corpus:,} held-out vectors to "
-            "search",
-        ),
-        (
-            unknown > 0,
-            f"{unknown:,} relevance judgements were left out: they name documents that are not among the pairs, or "
-            "queries without a vector",
-        ),
-        (
-            unjudged,
-            "your judgements are measured with a translated store only: translated queries need those of the old "
-            "model (--old-queries, old_queries=)",
-        ),
         (retrieval.queries < 200, f"recall is the mean of only {retrieval.queries} queries"),
         (match.source_rows is not None, f"joined by id: {pairs['all']:,} common rows, {lost}"),
         (
@@ -530,6 +512,29 @@ def collect_caveats(
         (not resolved, f"linear leaves out directions of {old.name} that vary a million times less than others"),
         (old.columns != new.columns, f"widths differ: {widths}; untranslated vectors are {fitted} to be searched with"),
     ]
-    if untried:
-        said.append((True, f"{' and '.join(untried)} maps were not tried: --maps all tries every map"))
+    return [sentence for applies, sentence in said if applies]
+
+
+def left_out_caveats(
+    corpus: int, *, dropped: Sequence[int], unknown: int, unjudged: bool, untried: Sequence[str]
+) -> list[str]:
+    """What was asked for and is not there: recall at some k, judgements, a scenario of theirs, and maps."""
+    said = [
+        (
+            bool(dropped),
+            f"recall at {', '.join(map(str, dropped))} is left out: there are only {corpus:,} held-out vectors to "
+            "search",
+        ),
+        (
+            unknown > 0,
+            f"{unknown:,} relevance judgements were left out: they name documents that are not among the pairs, or "
+            "queries without a vector",
+        ),
+        (
+            unjudged,
+            "your judgements are measured with a translated store only: translated queries need those of the old "
+            "model (--old-queries, old_queries=)",
+        ),
+        (bool(untried), f"{' and '.join(untried)} maps were not tried: --maps all tries every map"),
+    ]
     return [sentence for applies, sentence in said if applies]

@@ -37,6 +37,7 @@ from .result import (
     headline_k,
     is_enough,
     judge,
+    left_out_caveats,
     unrelated,
 )
 from .retrieval import (
@@ -298,9 +299,12 @@ def translate(
                 norm=norm,
                 normalise=normalise,
                 store_size=store_size,
+            ),
+            *left_out_caveats(
+                retrieval.corpus,
                 dropped=[k for k in at if k not in retrieval.at],
-                unjudged=judged is not None and scenario == "queries" and old_queries is None,
                 unknown=0 if by_user is None else by_user.unknown,
+                unjudged=judged is not None and scenario == "queries" and old_queries is None,
                 untried=[kind for kind in later if kind not in records],
             ),
         ),
@@ -481,7 +485,7 @@ def _side(name: str, values: Matrix, total: Moments) -> tuple[Side, Factor]:
     """The facts about one side, the source of the moments."""
     radius = rms_radius(name, total.n, total.source_mean, total.xx)
     size = max(radius, float(np.abs(total.source_mean).max()))
-    if not 1e-36 < size < 1e36:
+    if not 1e-36 < size < 5e37:
         raise InputError(f"the values of {name} have a size of {size:.0e}: rescale, vectors are searched in float32")
     factor = factor_covariance(total.xx, total.n, total.source_mean, rounding_of(values))
     return describe_side(name, values, factor, radius), factor
