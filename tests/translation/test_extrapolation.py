@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from isorep.translation.extrapolation import Extrapolation
+from isorep.translation.extrapolation import Extrapolation, guessed
 
 
 def counts(rates, size, rng):
@@ -91,3 +91,18 @@ def test_measured_recall_has_the_interval_of_a_share():
     few, many = (Extrapolation(np.zeros(n, int), 1000, np.random.default_rng(0)).at(1000, (10,)) for n in (16, 1600))
     assert few.low[10] == pytest.approx(16 / (16 + 1.96**2))
     assert many.low[10] > 0.99
+
+
+@pytest.mark.parametrize(("size", "k"), [(200, 1), (200, 10), (1000, 10)])
+def test_guessing_finds_any_item_with_the_vector_of_the_query(size, k):
+    rng = np.random.default_rng(0)
+    kinds = np.repeat([0, 1, 2, 3], (size // 2, size // 4, size // 5, size // 20))
+    sample = np.repeat([0, 1, 2, 3], (100, 50, 40, 10))
+    queries = np.tile(sample, 100)
+    hits = [(rng.choice(kinds, k, replace=False) == kind).any() for kind in queries]
+    assert guessed(np.bincount(sample)[sample], 200, size, k) == pytest.approx(np.mean(hits), abs=0.02)
+
+
+def test_guessing_among_items_that_do_not_repeat_finds_k_of_them():
+    for size, k in ((300, 1), (300, 10), (20, 10), (7, 7), (10**9, 10)):
+        assert guessed(np.ones(50, int), 50, size, k) == pytest.approx(k / size, rel=1e-6)

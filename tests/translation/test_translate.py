@@ -131,6 +131,27 @@ def test_two_runs_up_to_a_rotation_are_translated_by_it():
     assert result.retrieval.scenarios["queries"].untranslated.recall[10] < 0.2
 
 
+@pytest.mark.parametrize("distinct", [2, 3, 20, 200])
+def test_noise_is_unrelated_also_where_new_vectors_repeat(distinct):
+    rng = np.random.default_rng(distinct)
+    new = rng.normal(size=(distinct, 6))[rng.integers(0, distinct, 1000)]
+    result = isorep.translate(rng.normal(size=(1000, 8)), new, maps=["ridge"])
+    assert {each.verdict.answer for each in result.retrieval.scenarios.values()} == {"unrelated"}
+    assert result.retrieval.chance[10] > 0.2  # and not 10 of 200
+
+
+def test_related_vectors_that_repeat_are_judged_where_guessing_finds_few():
+    rng = np.random.default_rng(0)
+    new = rng.normal(size=(100, 8))[rng.integers(0, 100, 2000)]
+    old = new @ np.linalg.qr(rng.normal(size=(8, 8)))[0]
+    first, tenth = (isorep.translate(old, new, maps=["rigid"], at=at) for at in ((1,), (1, 10)))
+    assert first.retrieval.chance[1] < 0.1
+    assert first.retrieval.scenarios["store"].maps["rigid"].recall[1] == 1
+    assert "new vectors repeat" not in str(first.verdict)
+    assert "new vectors repeat, so that guessing finds" in str(tenth.verdict)
+    assert "name a smaller k" in str(tenth.verdict)
+
+
 def test_unrelated_vectors_are_said_to_be_unrelated():
     rng = np.random.default_rng(0)
     result = isorep.translate(rng.normal(size=(600, 8)), rng.normal(size=(600, 8)))
@@ -310,7 +331,7 @@ def test_recall_that_guessing_would_have_decides_nothing(scenario):
     x = rng.normal(size=(80, 120))
     result = isorep.translate(x, x @ rng.normal(size=(120, 120)), scenario=scenario)
     assert result.retrieval.corpus == 16
-    assert result.retrieval.chance[10] == 10 / 16
+    assert result.retrieval.chance[10] == pytest.approx(10 / 16)
     assert result.verdict.answer in ("undecided", "unrelated")
     assert "guessing 62.5%" in result.verdict.sentence
     assert "guessing" in result.table()

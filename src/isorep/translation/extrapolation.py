@@ -16,7 +16,7 @@ hypergeometric number. The interval of measured recall, and of that of smaller s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -38,7 +38,8 @@ _DEVIATIONS = 1.96  # of a 95% interval
 class StoreRecall:
     """Recall at each k below ``size`` in a store of ``size`` items, with a 95% interval.
 
-    ``measured`` is true where the sample is that large. ``native`` is the recall of native vectors, up to that size.
+    ``measured`` is true where the sample is that large. ``native`` is the recall of native vectors, up to that size,
+    ``guessing`` that of drawn items.
     """
 
     size: int
@@ -47,6 +48,7 @@ class StoreRecall:
     high: dict[int, float]
     measured: bool = False
     native: dict[int, float] | None = None
+    guessing: dict[int, float] = field(default_factory=dict)
 
 
 class Extrapolation:
@@ -129,6 +131,18 @@ def recall_within(closer: Array, sample: int, size: int, k: int) -> float:
         logs = _log_choose(there[possible], number) + _log_choose(others - there[possible], drawn - number) - log_all
         below[possible] += np.exp(logs)
     return float(np.minimum(below, 1.0) @ times / times.sum())
+
+
+def guessed(twins: Array, sample: int, size: int, k: int) -> float:
+    """The mean probability that k items drawn from a store hold one with a query's own new vector.
+
+    ``twins`` of the ``sample`` items have it, the query's own included; in another store the others are in proportion.
+    """
+    there, times = np.unique(twins, return_counts=True)
+    there = 1 + (there - 1) * ((size - 1) / max(sample - 1, 1))
+    left = size - np.arange(k)  # items before each draw
+    missed = [np.log1p(-each / left).sum() if each <= left[-1] - 1 else -np.inf for each in there]
+    return float(-np.expm1(missed) @ times / times.sum())
 
 
 def wilson(share: float, n: float) -> tuple[float, float]:

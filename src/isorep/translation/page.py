@@ -148,7 +148,7 @@ def _sizes(result: Translation) -> Section:
         lines.append(Line(f"{name} translated", series, tuple(points), labels))
         rows += [
             (f"{name}: {_name(each.best)}", point.size, point.recall[k], point.low[k], point.high[k],
-             k / point.size, "measured" if point.measured else "estimated")
+             point.guessing[k], "measured" if point.measured else "estimated")
             for point in each.sizes
         ]  # fmt: skip
     ticks = tuple((math.log10(point.size), _short(point.size)) for point in _apart(each.sizes))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _KEPT, _SAME_NEIGHBOURS = 0.99, 0.8
 _USEFUL = 0.9
-_CROWDED = 4  # times k is the least number of vectors among which recall at k is judged
+_CROWDED = 0.25  # the recall of guessing from which on recall says little
 _MOST_LABELS = 12
 
 
@@ -168,7 +168,7 @@ class Translation(ResultRecord):
         for points in zip(*(each.sizes for each in self.retrieval.scenarios.values()), strict=True):
             cells = [f"{point.recall[k]:.3f} [{point.low[k]:.3f}, {point.high[k]:.3f}]" for point in points]
             how = "measured" if points[0].measured else "estimated"
-            rows.append((f"{points[0].size:,}", *cells, _percent(k / points[0].size), how))
+            rows.append((f"{points[0].size:,}", *cells, _percent(points[0].guessing[k]), how))
         return aligned(rows, left=(4,))
 
     def frame_rows(self) -> list[dict[str, Any]]:
@@ -397,8 +397,8 @@ def judge(
     """By the share of native recall that is kept: at least 99%, at least 90%, or less.
 
     The best answer also requires at least 80% of the neighbours that native vectors give. ``judged`` is the recall at
-    the size of the store, where it was named; otherwise that of the sample. If its interval spans the 90%, or if k is
-    more than a quarter of the vectors, which guessing would find, nothing is decided.
+    the size of the store, where it was named; otherwise that of the sample. If its interval spans the 90%, or if
+    guessing finds more than a quarter of the items, nothing is decided.
     """
     k, recall = headline_k(retrieval.at), best.recalls[scenario]
     if unrelated(best, recall, retrieval):
@@ -421,10 +421,15 @@ def judge(
     whose = old if scenario == "store" else f"queries of {old}"
     among = f" in a store of {judged.size:,} vectors" if judged.size != retrieval.corpus else ""
     open_question = f"Whether {whose} can be translated to {new}{among} cannot be told"
-    if _CROWDED * k > min(judged.size, retrieval.corpus):
-        fewest = min(judged.size, retrieval.corpus)
+    fewest = min(judged.size, retrieval.corpus)
+    guess = max(judged.guessing[k], retrieval.chance[k])
+    if k > _CROWDED * fewest:
         way = "name a smaller k" if fewest < retrieval.corpus else "search more held-out vectors, or name a smaller k"
         answer, words = "undecided", f"{open_question}: {k} are more than a quarter of {fewest:,} vectors; {way}"
+    elif guess > _CROWDED:
+        way = "; name a smaller k" if min(retrieval.chance.values()) <= _CROWDED else ""
+        why = f"new vectors repeat, so that guessing finds {_percent(guess)}{way}"
+        answer, words = "undecided", f"{open_question}: {why}"
     elif there > 0 and judged.low[k] < _USEFUL * there <= judged.high[k]:
         way = "give more pairs" if retrieval.queries == retrieval.corpus else "give more pairs or queries"
         answer, words = "undecided", f"{open_question} from {retrieval.queries:,} queries: {way}"
@@ -441,7 +446,7 @@ def judge(
         size=judged.size,
         kind=best.kind.replace("_", "-"),
         share=share,
-        guess=_percent(k / judged.size),
+        guess=_percent(judged.guessing[k]),
         native=native,
         raw=raw,
         among=among,

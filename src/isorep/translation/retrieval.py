@@ -76,7 +76,8 @@ class Retrieval:
     ceiling : Recall
         Native queries in native vectors.
     chance : dict of int to float
-        The recall of guessing.
+        The recall of guessing: the share of queries of whose items with their own new vector one is among k drawn
+        ones. Where no new vectors repeat, that is k by the number of vectors.
     """
 
     metric: str
@@ -102,12 +103,16 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class Searches:
-    """All searches by one set of queries in one set of items; ``found`` is by scenario, then by map."""
+    """All searches by one set of queries in one set of items; ``found`` is by scenario, then by map.
+
+    ``twins`` is the number of items with the new vector of each query, its own item included.
+    """
 
     queries: Array
     corpus: int
     at: tuple[int, ...]
     ceiling: Found
+    twins: Array
     found: dict[str, dict[str, Found]] = field(default_factory=dict)
 
 
@@ -171,7 +176,7 @@ def search_rows(
         found["store"][name] = look(name, prepare(native), out)
         done += 1
         progress(stage, done, steps)
-    return Searches(queries, len(corpus), at, ceiling, found)
+    return Searches(queries, len(corpus), at, ceiling, np.bincount(same)[same[own]], found)
 
 
 def corpus_size(rows: int, n_queries: int, n_corpus: int, width: int) -> int:

@@ -24,7 +24,7 @@ from ..rows import Progress, block_rows, equal_rows, map_blocks, map_rows, no_pr
 from ..settings import check_choice, check_counts, check_names, check_seed
 from .confidence import cosines, features_of, fit_confidence
 from .drift import Reference, calibrated, damped_whitener, spread_rows
-from .extrapolation import Extrapolation, recall_within
+from .extrapolation import Extrapolation, guessed, recall_within
 from .maps import MAPS, MOMENT_MAPS, FittedMap, Setting, Training, best_of, choose, drop_columns, learning_curve
 from .networks import fit_cosine, fit_mlp, training_rows
 from .regions import regions
@@ -779,12 +779,19 @@ def _retrieval(
 ) -> Retrieval:
     """Both scenarios: recall of every map, the best map's recall by the size of the store, and the verdict."""
     scenarios, at, corpus = {}, searches.at, searches.corpus
-    chance = {k: k / corpus for k in at}
+    chance = {k: guessed(searches.twins, corpus, corpus, k) for k in at}
     empty = Retrieval(metric, len(searches.queries), corpus, at, {}, searches.ceiling.share, chance)
     sizes = sorted({corpus, *(times * corpus for times in _LARGER), *([store_size] if store_size else [])})
     for name, found in searches.found.items():
         law = Extrapolation(found[best[name]].closer, corpus, rng, units)
-        points = tuple(replace(law.at(size, at), native=_native(searches, size)) for size in sizes)
+        points = tuple(
+            replace(
+                law.at(size, at),
+                native=_native(searches, size),
+                guessing={k: guessed(searches.twins, corpus, size, k) for k in at if k < size},
+            )
+            for size in sizes
+        )
         judged = next(point for point in points if point.size == (store_size or corpus))
         untranslated = found[UNTRANSLATED].share
         verdict = judge(*names, name, records[best[name]], judged, untranslated, empty)

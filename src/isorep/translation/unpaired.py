@@ -25,10 +25,11 @@ from ..ica.unmixing import ArraySource, WhiteUnmixing, as_source, unmix, whiten
 from ..pairs import distinct
 from ..representation import Array, Matrix, Representation, rounding_of
 from ..results import Record, ResultRecord, Verdict, aligned, counted, decimals, told, wrapped
-from ..rows import Progress, no_progress, read_rows, refuse_non_finite
+from ..rows import Progress, equal_rows, no_progress, read_rows, refuse_non_finite
 from ..settings import check_counts, check_seed
 from ..storage import loaded
 from .drift import Reference, calibrated, damped_whitener
+from .extrapolation import guessed
 from .maps import UNPAIRED, FittedMap
 from .translate import common_norm
 from .translator import Translator
@@ -643,10 +644,11 @@ def _checked(fitted: FittedMap, pairs: tuple[Array, Array], rng: np.random.Gener
     closer = (similar > own[:, None]).sum(axis=1)
     shuffled = np.array([similar[np.arange(n), rng.permutation(n)].mean() for _ in range(_DRAWS)])
     at = [k for k in (1, _AT) if k < n]
+    same = equal_rows(y)
     return PairCheck(
         n,
         {k: float((closer < k).mean()) for k in at},
-        {k: k / n for k in at},
+        {k: guessed(np.bincount(same)[same], n, n, k) for k in at},
         float(own.mean()),
         float(shuffled.mean()),
         float((1 + (shuffled >= own.mean()).sum()) / (1 + _DRAWS)),
