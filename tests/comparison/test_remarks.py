@@ -1,5 +1,7 @@
 """What is said beside the numbers: offsets, few rows that dominate, R², efficiencies, and remarks about many runs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from isorep.comparison.caveats import (
     FEW_ROWS,
     about_components,
     about_offset,
+    about_p_values,
     about_sides,
     about_size,
     about_units,
@@ -102,7 +105,7 @@ def test_several_runs_with_the_same_trouble_share_a_sentence():
     ]
     runs = [side("a", rank=3), side("b"), side("c", rank=3)]
     assert about_sides(runs, [False, True, False]) == [
-        "a and c are rank-deficient: 3 of 4 dimensions vary (1 do not)",
+        "a and c are rank-deficient: 3 of 4 dimensions vary (1 does not)",
         "the columns of b are nearly dependent: its linear map took a second, preconditioned pass over the rows",
     ]
     many = [side(f"r{place}", rank=4 - (place < 30)) for place in range(40)]
@@ -283,15 +286,15 @@ def test_few_groups_and_few_shuffles_are_told():
 
 def test_medians_are_told_where_few_rows_set_the_means():
     x, y = noisy_pair(300, 4, 0.1)
-    assert not said(isorep.compare(x, y, **FAST), "few rows set the mean errors")
+    assert not said(isorep.compare(x, y, **FAST), "mean and median errors")
     y[:30] = 5 * np.random.default_rng(0).normal(size=(30, 4))
     result = isorep.compare(x, y, **FAST)
-    (found,) = said(result, "few rows set the mean errors onto target")
+    (found,) = said(result, "mean and median errors onto target differ, as errors or distances to the mean are skewed")
     rung = result.rungs["rigid"]
     norms = np.linalg.norm(y - y.mean(axis=0), axis=1)
     median = rung.held_out.quantiles["0.5"] * rung.unit / np.median(norms)
     assert rung.median == pytest.approx(median)
-    assert f"rigid {rung.median:.3f} for {rung.held_out.mean:.3f}" in found
+    assert f"rigid {rung.median:.3f} (mean {rung.held_out.mean:.3f})" in found
 
 
 def test_a_row_far_out_that_both_sides_share_leaves_one_story_where_both_errors_are_small():
@@ -381,6 +384,10 @@ def test_components_that_are_not_determined_settled_or_of_all_rows_are_told():
     assert found.startswith("2 of 4 independent components of a are indistinguishable from Gaussian")
     (found,) = about_components(sides, [unmixed(2), unmixed(3), unmixed(2)])
     assert found.startswith("2 to 3 of 4 independent components of each of the 3 runs are indistinguishable")
+    (found,) = about_components(sides[:2], [unmixed(2), unmixed(3)])
+    assert found.startswith("2 of 4 independent components of a and 3 of 4 of b are indistinguishable from Gaussian")
+    (found,) = about_components(sides[:2], [unmixed(3), unmixed(3)])
+    assert found.startswith("3 of 4 independent components of each of a and b are indistinguishable")
     assert about_components(sides, [unmixed(rows=500)] * 3) == ["ICA of all 3 runs was estimated from 500 of 1000 rows"]
 
 
@@ -391,6 +398,12 @@ def test_components_that_a_third_of_the_rows_does_not_determine_are_told():
         "3 to 4 components of a are indistinguishable from Gaussian in a third of the rows (0 in all rows): the "
         "held-out ICA rung is fitted to thirds"
     )
+    (found,) = about_components(sides, [unmixed(in_parts=[4, 3, 3]), unmixed(in_parts=[2, 2, 2])])
+    assert found.startswith("3 to 4 components of a and 2 of b are indistinguishable from Gaussian in a third of the")
+    assert "(0 in all rows)" in found
+    (_, found) = about_components(sides, [unmixed(1, in_parts=[4, 4, 4]), unmixed(in_parts=[2, 2, 2])])
+    assert found.startswith("4 components of a and 2 of b")
+    assert "(1 and 0 in all rows)" in found
     assert about_components(sides, [unmixed(in_parts=[1, 0, 0]), unmixed()]) == []
     (found,) = about_components(sides, [unmixed(3, in_parts=[3, 3, 4]), unmixed()])
     assert "third" not in found
@@ -402,3 +415,19 @@ def test_two_runs_are_called_the_two_runs():
     independent = [np.random.default_rng(seed).normal(size=(300, 4)) for seed in range(2)]
     sentence = isorep.compare_many(independent, **LADDER).verdict.sentence
     assert sentence.startswith("No rung explains any pair of the two runs.")
+
+
+def test_a_p_value_that_does_not_fit_the_printed_error_is_explained():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(300, 4)), rng.normal(size=(300, 4))
+    result = isorep.compare(x, y, rungs=("linear",), n_null=40, worst_case=False)
+    assert not said(result, "p compares the real pairing")
+    assert not said(isorep.compare(*noisy_pair(300, 4, 0.2), rungs=("linear",), n_null=40), "p compares")
+    rung = result.rungs["linear"]
+    for error, p in ((rung.null.mean + 0.1, 0.02), (rung.null.low - 0.5, 0.4)):
+        interval = replace(rung.interval, low=error - 0.01, high=error + 0.01)
+        other = replace(rung, null=replace(rung.null, p_value=p), held_out=replace(rung.held_out, mean=error))
+        direction = replace(result.forward, rungs={"linear": replace(other, interval=interval)})
+        (found,) = about_p_values(replace(result, forward=direction))
+        assert found.startswith("linear onto target: p compares the real pairing by the steps of shuffled ones, where ")
+        assert found.endswith(f"the error of all rows is {error:.4f}")

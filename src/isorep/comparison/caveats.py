@@ -15,6 +15,7 @@ from .figures import principal_r2
 from .fits import UnmixedSide
 from .ladder import Ladder
 from .result import Comparison
+from .verdict import FOUND
 from .views import dominated
 
 FEW_ROWS = 0.1  # share of rows with half of the variance, below which a caveat is due; 0.12 for one normal column
@@ -46,7 +47,8 @@ def collect_caveats(
         *about_offset([result.forward.identity_offset], [_identity_in_radii(result)]),
         *_about_sides(result, (moments.second[0] is not None, moments.second[1] is not None)),
         *about_left_out(sides, moments.factors),
-        *about_dimensions(sides, _median_r2(result, ladder), "principal direction"),
+        *about_dimensions(sides, _median_r2(result, ladder)),
+        *about_p_values(result),
         *_about_medians(result),
         *([] if ladder.unmixed is None else about_components(sides, ladder.unmixed)),
         *_about_missing_ica(missing_ica),
@@ -105,29 +107,46 @@ def about_classes(count: int | None) -> list[str]:
     return [f"chance is within {count} classes: rows are shuffled inside each, so chance includes what they explain"]
 
 
-def _median_r2(result: Comparison, ladder: Ladder) -> float | None:
+def _median_r2(result: Comparison, ladder: Ladder) -> str:
     """The median held-out R² along the target's principal directions, under the verdict's rung or the linear one."""
     rung = result.verdict.rung if result.verdict.rung not in (None, "identity", "ica") else "linear"
     if not dominated((result.source, result.target)) or rung not in ladder.fitted:
-        return None
+        return ""
     maps = [each[0][0] for each in ladder.fitted[rung].without]
-    return float(np.median(principal_r2(ladder.moments.folds, maps, ladder.moments.total.yy)))
+    found = float(np.median(principal_r2(ladder.moments.folds, maps, ladder.moments.total.yy)))
+    return f"the median R² per principal direction of the target, {rung} map, is {decimals(found, 2)}"
 
 
-def about_dimensions(sides: Sequence[Side], median_r2: float | None, kind: str = "column") -> list[str]:
-    """Few dimensions that dominate; the median R² is that of a column or of a principal direction."""
+def about_dimensions(sides: Sequence[Side], median_r2: str = "") -> list[str]:
+    """Few dimensions that dominate, and the median R² of single ones, in words."""
     few = dominated(sides)
     if not few:
         return []
-    told = "" if median_r2 is None else f"; the median R² per {kind} of the target is {decimals(median_r2, 2)}"
+    told = f"; {median_r2}" if median_r2 else ""
     return [
         f"few dimensions dominate {named(few, sides)}: {span(side.directions_for_most or 0 for side in few)} of "
         f"{span(side.rank for side in few)} principal directions hold 90% of the variance and set the errors{told}"
     ]
 
 
+def about_p_values(result: Comparison) -> list[str]:
+    """Where p and the printed error seem to contradict each other: p compares errors by fewer steps."""
+    said = []
+    for direction in (result.forward, result.reverse):
+        for rung in direction.rungs.values():
+            if rung.null is None:
+                continue
+            found, error = rung.null.p_value <= FOUND, rung.held_out.mean
+            if (found and error >= rung.null.mean) or (not found and rung.below_null and rung.null.smallest_p <= FOUND):
+                said.append(
+                    f"{rung.name} onto {direction.target}: p compares the real pairing by the steps of shuffled ones, "
+                    f"where its error is {decimals(rung.null.observed)}; the error of all rows is {decimals(error)}"
+                )
+    return said
+
+
 def _about_medians(result: Comparison) -> list[str]:
-    """Where few rows set a mean error: the median as well."""
+    """Where the median error differs from the mean one: both."""
     said = []
     for direction in (result.forward, result.reverse):
         apart = [
@@ -139,11 +158,11 @@ def _about_medians(result: Comparison) -> list[str]:
         told = [rung for rung in apart if abs(rung.median - rung.held_out.mean) > NEGLIGIBLE]
         if told:
             listed = ", ".join(
-                f"{rung.name} {decimals(rung.median, 3)} for {decimals(rung.held_out.mean, 3)}" for rung in told
+                f"{rung.name} {decimals(rung.median, 3)} (mean {decimals(rung.held_out.mean, 3)})" for rung in told
             )
             said.append(
-                f"few rows set the mean errors onto {direction.target}; median errors, in median distances to the "
-                f"mean, differ from them: {listed}"
+                f"mean and median errors onto {direction.target} differ, as errors or distances to the mean are "
+                f"skewed; median errors, in median distances: {listed}"
             )
     return said
 
@@ -241,10 +260,11 @@ def about_sides(sides: Sequence[Side], again: Sequence[bool]) -> list[str]:
     deficient = [side for side in sides if side.rank < min(side.columns, side.rows - 1)]
     if deficient:
         constant = [side.constant_columns for side in deficient]
+        missing = span(side.columns - side.rank for side in deficient)
         said.append(
             f"{named(deficient, sides)} {'is' if len(deficient) == 1 else 'are'} rank-deficient: "
             f"{span(side.rank for side in deficient)} of {span(side.columns for side in deficient)} dimensions vary "
-            f"({span(side.columns - side.rank for side in deficient)} do not"
+            f"({missing} {'does' if missing == '1' else 'do'} not"
             f"{f', {span(constant)} of them constant columns' if any(constant) else ''})"
         )
     dependent = [side for side, twice in zip(sides, again, strict=True) if twice]
@@ -266,19 +286,20 @@ def about_components(sides: Sequence[Side], unmixed: Sequence[UnmixedSide]) -> l
         said.append(f"ICA of {named(unsettled, sides)} did not converge within its sweeps")
     gaussian = [(side, fitted) for side, fitted in fits if fitted.gaussian]
     if gaussian:
-        each = "each of " if len(gaussian) > 1 else ""
+        found = [([fitted.gaussian], [len(fitted.whole.gaussian)]) for _, fitted in gaussian]
         said.append(
-            f"{span(fitted.gaussian for _, fitted in gaussian)} of "
-            f"{span(len(fitted.whole.gaussian) for _, fitted in gaussian)} independent components of "
-            f"{each}{named([side for side, _ in gaussian], sides, 'the')} are indistinguishable from Gaussian: their "
-            "directions are not determined, which raises the error of the ICA rung"
+            f"{_counted_components([side for side, _ in gaussian], sides, found, 'independent components')} are "
+            "indistinguishable from Gaussian: their directions are not determined, which raises the error of the ICA "
+            "rung, and rounding decides what they are"
         )
     fewer = [(side, fitted) for side, fitted in fits if fitted.lost_in_parts > _LOST * len(fitted.whole.gaussian)]
     if fewer:
+        found = [(fitted.gaussian_in_parts, list[int]()) for _, fitted in fewer]
+        whole = [str(fitted.gaussian) for _, fitted in fewer]
+        in_all = " and ".join(whole) if len(set(whole)) == len(whole) == 2 else span(int(each) for each in whole)
         said.append(
-            f"{span(part for _, fitted in fewer for part in fitted.gaussian_in_parts)} components of "
-            f"{named([side for side, _ in fewer], sides)} are indistinguishable from Gaussian in a third of the rows "
-            f"({span(fitted.gaussian for _, fitted in fewer)} in all rows): the held-out ICA rung is fitted to thirds"
+            f"{_counted_components([side for side, _ in fewer], sides, found, 'components')} are indistinguishable "
+            f"from Gaussian in a third of the rows ({in_all} in all rows): the held-out ICA rung is fitted to thirds"
         )
     sampled = [(side, fitted) for side, fitted in fits if fitted.rows_used < side.rows]
     if sampled:
@@ -287,6 +308,19 @@ def about_components(sides: Sequence[Side], unmixed: Sequence[UnmixedSide]) -> l
             f"{span(fitted.rows_used for _, fitted in sampled)} of {sampled[0][0].rows} rows"
         )
     return said
+
+
+def _counted_components(
+    some: Sequence[Side], sides: Sequence[Side], counts: Sequence[tuple[list[int], list[int]]], what: str
+) -> str:
+    """Numbers of components, of so many where these are given: of two sides by name, of more as a range over them."""
+    told = [f"{span(few)} of {span(every)}" if every else span(few) for few, every in counts]
+    if len(some) == 2 and len(set(told)) == 2:
+        return f"{told[0]} {what} of {some[0].name} and {told[1]} of {some[1].name}"
+    few, every = ([number for each in counts for number in each[which]] for which in (0, 1))
+    each = "each of " if len(some) > 1 else ""
+    of = f"{span(few)} of {span(every)}" if every else span(few)
+    return f"{of} {what} of {each}{named(some, sides, 'the')}"
 
 
 def named(some: Sequence[Side], sides: Sequence[Side], every: str = "all") -> str:

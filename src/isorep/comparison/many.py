@@ -23,6 +23,7 @@ from ..moments import JointMoments, joint_moments, merged, require_joint_memory
 from ..pairs import Repeats, broken_pairing, describe_side, hold_out, rms_radius, working_dtype
 from ..representation import Array, Matrix, Representation, match_rows, reading_notes, rounding_of, told_apart
 from ..resampling import Null, Shuffles, assign_folds, common_codes
+from ..results import decimals
 from ..rows import Deadline, Progress, equal_rows, kept_by_workers, no_progress, read_rows, select
 from ..settings import check_counts, check_seed, check_tolerance
 from ..storage import loaded
@@ -424,9 +425,12 @@ def _about_pairing(result: Ensemble, runs: Runs) -> list[str]:
     return []
 
 
-def _median_r2(result: Ensemble) -> float | None:
+def _median_r2(result: Ensemble) -> str:
     known = [each.r2 for each in result.dimensions if each.r2 is not None]
-    return float(np.median(np.concatenate(known))) if known else None
+    if not known:
+        return ""
+    median = float(np.median(np.concatenate(known)))
+    return f"the median R² per column of the target, linear map, is {decimals(median, 2)}"
 
 
 def _about_rows(runs: Runs, scored: int, repeated: bool) -> list[str]:

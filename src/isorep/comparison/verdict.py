@@ -69,7 +69,7 @@ def _sentence(rung: Rung, source: str, target: str) -> str:
 def _unexplained(best: Rung, source: str, target: str) -> str:
     said = f"{source} and {target} are not explained by any rung"
     if not best.below_null:
-        found = best.null is not None and best.null.p_value <= FOUND
+        found = best.null is not None and best.null.p_value <= FOUND and best.held_out.mean < best.null.mean
         few = best.null is not None and best.null.smallest_p > FOUND
         if few and not found:
             said = f"It is undecided whether {source} and {target} are related"

@@ -27,7 +27,7 @@ def page(result: Reproduction) -> Page:
         result,
         f"{result.title} · reproduction",
         f"{result.title}, {result.scale} scale",
-        Answer(HEADLINES[summary.reached], summary.verdict, summary.reached),
+        Answer(HEADLINES[summary.reached, held == len(claims)], summary.verdict, summary.reached),
         (
             *((("claims that hold", f"{held} of {len(claims)}", "of the paper, as measured here"),) if claims else ()),
             ("run time", minutes, f"{count(len(result.outcomes))} units of work"),
@@ -46,10 +46,13 @@ def page(result: Reproduction) -> Page:
 
 
 HEADLINES = {
-    True: "The published effect is seen.",
-    False: "The published effect is not seen.",
-    None: "Whether the published effect is seen is undecided.",
+    (True, True): "The published effect is seen.",
+    (True, False): "The main published effect is seen; not every claim is.",
+    (False, False): "The published effect is not seen.",
+    (None, False): "Whether the published effect is seen is undecided.",
+    (None, True): "Nothing was measured.",  # and so there are no claims
 }
+"""By whether the first claim holds, and whether all do."""
 
 
 def page_table(table: Table) -> document.Table:

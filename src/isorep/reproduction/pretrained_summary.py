@@ -211,7 +211,7 @@ def tables_of(subjects: list[Setting], every: list[Case], trainings: list[Outcom
         _table_1(subjects),
         table(
             "held-out",
-            "The same held out, documents kept whole, ± s.e. over pairs",
+            "The same held out, rows that belong together kept whole, ± s.e. over pairs",
             EFFICIENCY,
             held_out["trained"],
             (*COLUMNS, SHARE),
@@ -252,7 +252,8 @@ def _table_1(subjects: list[Setting]) -> Table:
     title = "Table 1: errors in diameters, in-sample as published, ± s.e. over pairs"
     rows = {each.title: [each.mean(path) for path in paths] for each in subjects}
     beside = {each.title: PUBLISHED[each.published][1] for each in subjects if each.published}
-    return table("table-1", title, EFFICIENCY, rows, COLUMNS, beside, "Table 1, in-sample")
+    whose = "; ".join(f"{each.published} beside {each.title}" for each in subjects if each.published)
+    return table("table-1", title, EFFICIENCY, rows, COLUMNS, beside, f"Table 1, in-sample ({whose})")
 
 
 FACTS = {
@@ -300,8 +301,8 @@ def charts_of(subjects: list[Setting]) -> list[Chart]:
         Chart(
             "errors",
             "Held-out errors compared with Table 1",
-            "Mean over pairs in diameters of the target; intervals are over rows or documents, the mean of those of "
-            "the pairs. The tick is the published number, which is in-sample and of a much larger model.",
+            "Mean over pairs in diameters of the target; intervals are over rows or groups of rows, the mean of "
+            "those of the pairs. The tick is the published number, which is in-sample and of another model.",
             ("error in diameters", ""),
             marks=tuple(marks),
             bound="published, in-sample",
