@@ -177,5 +177,7 @@ def test_of_values_that_differ_by_rounding_the_first_is_named(scale):
     assert (largest(dict(reversed(tied.items()))), least(dict(reversed(tied.items())))) == ("c", "d")
     clear = {"a": scale * 0.5, "b": scale, "c": scale * (1 + 1e-6), "d": scale * 0.5 * (1 - 1e-6)}
     assert (largest(clear), least(clear)) == ("c", "d")
+    assert least({"a": 0.8, "b": 0.5, "c": 1e-16, "d": 2e-16, "e": 1e12}) == "c"
+    assert largest({"a": -0.8, "b": -1e-16, "c": -1e-17, "d": -1e30}) == "b"
     gaps = {"a": math.nan, "b": scale, "c": math.inf, "d": math.nan}
     assert (largest(gaps), least(gaps), largest({"a": math.nan, "b": math.nan})) == ("c", "b", "a")

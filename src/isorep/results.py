@@ -280,6 +280,11 @@ def decimals(value: float | None, digits: int = 4) -> str:
     return f"{round(value, digits) + 0.0:.{digits}f}"
 
 
+def r2_text(value: float | None, digits: int = 3) -> str:
+    """A share of variance with so many decimals; below -1000 it says no more than that the mean is far better."""
+    return "< -1000" if value is not None and value < -1000 else decimals(value, digits)
+
+
 def significant(value: float) -> str:
     """A number in three significant digits; an exponent only for what is below 0.00001 or above a million."""
     if value == 0 or not math.isfinite(value):
@@ -289,10 +294,14 @@ def significant(value: float) -> str:
 
 
 def largest(values: Mapping[Key, float]) -> Key:
-    """The first key of the largest value; values that rounding may tell apart are equal, on every processor."""
+    """The first key of the largest value; values that rounding may tell apart are equal, on every processor.
+
+    Rounding is relative to the largest value, or to 1 where that is smaller, and some value is not.
+    """
     found = np.array(list(values.values()), dtype=float)
     size = np.abs(found[np.isfinite(found)]).max(initial=0.0)
-    limit = np.fmax.reduce(found) - _ROUNDED * size
+    most = np.fmax.reduce(found)
+    limit = most - _ROUNDED * min(size, max(abs(most), 1.0)) if np.isfinite(most) else most
     return next((key for key, value in values.items() if value >= limit), next(iter(values)))
 
 

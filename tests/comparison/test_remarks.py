@@ -431,3 +431,24 @@ def test_a_p_value_that_does_not_fit_the_printed_error_is_explained():
         (found,) = about_p_values(replace(result, forward=direction))
         assert found.startswith("linear onto target: p compares the real pairing by the steps of shuffled ones, where ")
         assert found.endswith(f"the error of all rows is {error:.4f}")
+
+
+def test_an_error_that_is_huge_on_one_rung_leaves_the_others_apart():
+    rng = np.random.default_rng(0)
+    x, turn = rng.laplace(size=(200, 4)), rotation(4, 1)
+    far = x.copy()
+    far[7] = 1e12
+    for rows in (far, x + 1e15):  # one rung has an error of 1e10 and more
+        result = isorep.compare(rows, rows @ turn, n_null=19, worst_case=False)
+        assert max(rung.held_out.mean for rung in result.rungs.values()) > 1e9
+        assert result.verdict.rung == "rigid"
+        assert "< -1000" in str(result)
+    assert efficiency_sentence(-1e9).startswith("ICA efficiency below -1000%:")
+    assert efficiency_sentence(-2.0).startswith("ICA efficiency -200%:")
+
+
+def test_what_centring_leaves_is_told_where_it_is_more_than_rounding():
+    (near,) = about_offset([0.9], [1.0])
+    (far,) = about_offset([1 - 1e-15], [1e15])
+    assert near.endswith("with both sides centred, identity has an RMS error of 0.316 RMS radii")
+    assert far.endswith("of its squared error")

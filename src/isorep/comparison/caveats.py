@@ -23,6 +23,7 @@ MOSTLY = 0.5  # share of identity's squared error above which it counts as a dif
 _LEAST_OFFSET = 0.05  # RMS radii by which means must differ for a caveat
 APART = 1.5  # factor between mean and median error above which both are reported
 NEGLIGIBLE = 0.05  # difference below which the factor means nothing
+_ROUNDING = 1e-10  # of a squared error
 _LOST = 0.25  # share of components determined by all rows but not by a third of them that is worth a caveat
 _NAMED = 6  # runs that a remark names
 
@@ -223,10 +224,11 @@ def about_offset(shares: Sequence[float | None], errors: Sequence[float]) -> lis
         return []
     centred = sum(error * (1 - share) ** 0.5 for share, error in pairs) / len(pairs)
     over = " on average over pairs" if len(pairs) > 1 else ""
+    known = max(share for share, _ in pairs) < 1 - _ROUNDING  # otherwise the rest is rounding
+    rest = f"; with both sides centred, identity has an RMS error of {centred:.3g} RMS radii" if known else ""
     return [
         f"identity is mostly a difference of means: they are {apart:.3g} RMS radii apart and make up "
-        f"{sum(found) / len(found):.0%} of its squared error{over}; with both sides centred, identity has an RMS "
-        f"error of {centred:.3g} RMS radii"
+        f"{sum(found) / len(found):.0%} of its squared error{over}{rest}"
     ]
 
 

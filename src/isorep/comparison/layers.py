@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array, Representation, match_rows, told_apart
-from ..results import ResultRecord, aligned, decimals, told, wrapped
+from ..results import ResultRecord, aligned, decimals, r2_text, told, wrapped
 from ..rows import Deadline, Progress, no_progress
 from ..storage import labels
 from ..storage.layers import open_layers
@@ -89,7 +89,7 @@ class LayerComparison(ResultRecord):
         for layer, direction in self.directions(reverse=reverse).items():
             errors = [decimals(error_of(direction, name)) for name in self.rungs]
             best = direction.rungs[best_rung(direction.rungs)]
-            beside = (best.name, decimals(chance_of(best)), decimals(best.explained, 3))
+            beside = (best.name, decimals(chance_of(best)), r2_text(best.explained))
             rows.append((layer, *errors, *beside, told_rung(direction.verdict)))
         last = len(rows[0]) - 1
         return aligned(rows, left=(0, last - 3, last), optional=(facts[1], facts[0], facts[2]), width=width)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..pairs import Side
 from ..representation import Array
-from ..results import ResultRecord, aligned, data_frame, decimals, told, wrapped
+from ..results import ResultRecord, aligned, data_frame, decimals, r2_text, told, wrapped
 from .consensus import Consensus
 from .diameter import Diameter
 from .many_errors import RungMatrix
@@ -109,7 +109,7 @@ class Ensemble(ResultRecord):
             inside = matrix.in_sample[~np.eye(len(self.runs), dtype=bool)].mean()
             pairs = f"{decimals(matrix.min)} to {decimals(matrix.max)}"
             mean, se = decimals(matrix.mean), decimals(matrix.mean_se)
-            rows.append((name, mean, se, pairs, decimals(matrix.explained, 3), null, decimals(inside)))
+            rows.append((name, mean, se, pairs, r2_text(matrix.explained), null, decimals(inside)))
         marked = filter(None, [self.verdict.rung])
         return aligned(rows, marked=[*marked], optional=("in-sample",), width=width)
 

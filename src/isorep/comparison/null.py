@@ -155,7 +155,14 @@ def _scenes(
     """All rungs in the columns as they are; where columns outnumber rows, those that turn axes within the rows' span.
 
     Rotations of either side leave their errors as they are, and outside the span there are no rows.
+
+    Products are in the working dtype where training sets have more rows than columns. Otherwise they are singular, and
+    only float64 tells rounding from directions that vary.
     """
+    here = scoring.fold_of[shuffles.rows]
+    smallest = len(here) - int(np.bincount(here)[list(scoring.folds)].max())
+    if smallest <= max(x.shape[1], y.shape[1]):
+        centre = replace(centre, dtype=np.float64)
     sides = centre.shift(read_rows(x, shuffles.rows), 0), centre.shift(read_rows(y, shuffles.rows), 1)
     turning = [name for name in names if name not in _BY_COLUMN]
     if not turning or max(side.shape[1] for side in sides) <= len(shuffles.rows):

@@ -18,7 +18,7 @@ from ..report.figures import (
 from ..report.page import page_of, size
 from ..report.read import MISSING, compact, count, fixed, p_value, percent
 from ..resampling import LEVEL
-from .residuals import BEYOND
+from .residuals import BEYOND, efficiency_text
 from .result import Comparison, Direction, Verdict
 from .rows_page import alignment, single_dimensions, three
 from .verdict import TOLERANCE
@@ -85,7 +85,9 @@ def _tiles(result: Comparison) -> list[tuple[str, str, str]]:
         said = f"diameters, certified; no rigid motion with one scale does better than {three(bracket.lower)}"
         tiles.append(("worst row, best rigid motion", f"≤ {three(bracket.upper)}", said))
     if result.ica_efficiency is not None:
-        tiles.append(("ICA efficiency", percent(result.ica_efficiency), _efficiency_remark(result.ica_efficiency)))
+        tiles.append(
+            ("ICA efficiency", efficiency_text(result.ica_efficiency), _efficiency_remark(result.ica_efficiency))
+        )
     return tiles
 
 

@@ -353,6 +353,7 @@ def _pulled(x: Array, y: Array, errors: tuple[Array, Array], norms: Array, kept:
 
 LEAST_GAP = 0.1  # share of the permutation's error that rigid must remove for the efficiency to be meaningful
 BEYOND = 1.005  # prints as more than 100%
+_LEAST_TOLD = -10.0  # efficiency below which only that is told
 
 
 def ica_efficiency(permutation: float, rigid: float, ica: float) -> float | None:
@@ -387,4 +388,9 @@ def efficiency_sentence(efficiency: float) -> str:
         said = "ICA has a larger error than signed permutation and closes none of the gap to rigid"
     else:
         said = "the share of the gap between signed permutation and rigid that ICA closes; pairs only match components"
-    return f"ICA efficiency {efficiency:.0%}: {said}"
+    return f"ICA efficiency {efficiency_text(efficiency)}: {said}"
+
+
+def efficiency_text(efficiency: float) -> str:
+    """An efficiency in percent; far below zero it says no more than that."""
+    return f"{efficiency:.0%}" if efficiency >= _LEAST_TOLD else f"below {_LEAST_TOLD:.0%}"

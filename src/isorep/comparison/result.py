@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..alignment.base import Error
 from ..pairs import Side
 from ..resampling import Interval, Null
-from ..results import Record, ResultRecord, aligned, decimals, plain, told
+from ..results import Record, ResultRecord, aligned, decimals, plain, r2_text, told
 from .diameter import Diameter
 from .figures import Figures
 
@@ -304,6 +304,6 @@ def ladder_table(direction: Direction, width: float | None = None) -> str:
         interval = f"[{decimals(rung.interval.low)}, {decimals(rung.interval.high)}]" if rung.interval else "-"
         chance, p = (decimals(rung.null.mean), rung.null.p_text) if rung.null else ("-", "-")
         errors = (decimals(rung.in_sample.mean), decimals(rung.in_diameters.held_out.mean))
-        rows.append((name, decimals(rung.held_out.mean), interval, chance, p, decimals(rung.explained, 3), *errors))
+        rows.append((name, decimals(rung.held_out.mean), interval, chance, p, r2_text(rung.explained), *errors))
     marked = filter(None, [direction.verdict.rung])
     return aligned(rows, marked=[*marked], optional=("diameters", "in-sample"), width=width)

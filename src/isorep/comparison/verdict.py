@@ -13,7 +13,7 @@ so that they can be the verdict only where least squares fails.
 from __future__ import annotations
 
 from ..report.charts import PHRASES
-from ..results import decimals, least, significant
+from ..results import least, r2_text, significant
 from .result import Rung, Verdict
 
 TOLERANCE = 0.03  # mean distances to the mean
@@ -90,7 +90,7 @@ def agrees(error: float, explained: float | None) -> bool:
 
 def error_text(error: float, explained: float | None) -> str:
     """A held-out error in words, with R² where it is known; where few rows set either, the two differ much."""
-    r2 = "" if explained is None else f", R² {decimals(explained, 3)}"
+    r2 = "" if explained is None else f", R² {r2_text(explained)}"
     return f"Held-out error: {significant(error)} mean distances to the mean{r2}"
 
 
