@@ -170,6 +170,22 @@ def test_spoilt_json_lines_are_refused_by_place(tmp_path, case):
             action(tmp_path / "in.jsonl")
 
 
+def test_json_lines_keep_the_text_of_everything_but_the_vector(tmp_path, translator):
+    before = r'{ "half": "\ud83d é \u00e9", "n": 1e999,"n":1.10, "big":123456789012345678901, "o" : {"a":1,"a":2}, "v":'
+    lines = [f'{before}{json.dumps(row.tolist())} , "": [{{}}, "}}"]}}\n' for row in OLD]
+    (tmp_path / "in.jsonl").write_text("".join(lines), encoding="utf-8")
+    translated(translator, f"{tmp_path / 'in.jsonl'}::v", tmp_path / "out.jsonl")
+    with open(tmp_path / "out.jsonl", encoding="utf-8") as file:
+        written = list(file)
+    assert all(line.startswith(before) and line.endswith(' , "": [{}, "}"]}\n') for line in written)
+    np.testing.assert_allclose([json.loads(line)["v"] for line in written], expected(translator), atol=1e-5)
+    twice = "".join(line.replace('"big"', '"v": [1, 2], "big"') for line in lines)
+    (tmp_path / "in.jsonl").write_text(twice, encoding="utf-8")
+    with pytest.raises(InputError, match="row 0 has 'v' twice"):
+        translated(translator, f"{tmp_path / 'in.jsonl'}::v", tmp_path / "twice.jsonl")
+    assert not (tmp_path / "twice.jsonl").exists()
+
+
 def test_what_stops_on_the_way_leaves_nothing(tmp_path, translator):
     rows = OLD.copy()
     rows[150, 2] = np.nan
