@@ -192,8 +192,8 @@ def _relevance(found: Relevance) -> Section:
     said = (
         f"Judged queries: {count(found.queries)}, relevant documents of them: {count(found.judged)}, among the "
         f"{count(found.documents)} documents of the test fold, which the map was not fitted to. "
-        f"Judgements left out: {count(found.unknown)}, for documents that are not among the pairs or queries without a "
-        "vector."
+        f"Judgements left out: {count(found.unknown)}, for documents that are not among the pairs, or queries "
+        "without a vector."
     )
     columns: Forms = {"vectors": str, "nDCG@10": fixed, "recall@10": fixed}
     return Section(

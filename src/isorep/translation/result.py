@@ -527,8 +527,8 @@ def left_out_caveats(
         ),
         (
             unknown > 0,
-            f"relevance judgements left out: {unknown:,}, for documents that are not among the pairs or queries without "
-            "a vector",
+            f"relevance judgements left out: {unknown:,}, for documents that are not among the pairs, or queries "
+            "without a vector",
         ),
         (
             unjudged,

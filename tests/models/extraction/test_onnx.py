@@ -108,7 +108,7 @@ def test_an_output_that_depends_on_the_batch_is_called_as_in_the_file(tmp_path):
     graph += part(11, value("x", "n", 4)) + part(12, value("y", "n", 4))
     path = tmp_path / "mixed.onnx"
     path.write_bytes(model(graph))
-    with pytest.raises(InputError, match="layer 'y' gives an example other .*8-bit quantisation; --batch 1") as raised:
+    with pytest.raises(InputError, match=r"layer 'y' gives an example other .*8-bit quantisation; --batch 1") as raised:
         isorep.extract(path, X)
     assert "batch_first" not in str(raised.value)
     np.testing.assert_allclose(isorep.extract(path, X, batch=1)["output"].values, 2 * X, rtol=1e-6)
