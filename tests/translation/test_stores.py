@@ -79,6 +79,72 @@ def test_feature_columns_stay_columns_beside_the_others(tmp_path, translator):
     np.testing.assert_allclose(isorep.read(tmp_path / "out.parquet").values[:, :4], expected(translator), atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", ["list", "features"])
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "none", "mixed"])
+def test_a_parquet_file_keeps_its_compression(tmp_path, translator, shape, codec):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    names = [f"feature_{place}" for place in range(6)]
+    vectors = {"v": list(OLD)} if shape == "list" else dict(zip(names, OLD.T, strict=True))
+    given = pa.table({"text": TEXT} | vectors | {"tags": [["a"]] * 200})
+    path = {"text": "zstd", "tags.list.element": "gzip"} | dict.fromkeys(["v.list.element", *names], "none")
+    parquet.write_table(given, tmp_path / "in.parquet", compression=path if codec == "mixed" else codec)
+    translated(translator, tmp_path / "in.parquet", tmp_path / "out.parquet")
+    old, new = (
+        {chunk.path_in_schema: chunk.compression for chunk in map(group.column, range(group.num_columns))}
+        for group in (parquet.read_metadata(tmp_path / f"{side}.parquet").row_group(0) for side in ("in", "out"))
+    )
+    assert len(new) == (3 if shape == "list" else 6)
+    assert new == {name: old[name] for name in new}
+
+
+@pytest.mark.parametrize("kind", ["list", "features", "int8"])
+@pytest.mark.parametrize("place", [0, 2])
+def test_a_shard_without_rows_becomes_one_without_rows(tmp_path, translator, kind, place):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    parts = [OLD[:120], OLD[120:]]
+    parts.insert(place, OLD[:0])
+    for number, rows in enumerate(parts):
+        columns = {"v": pa.array(list(rows), pa.list_(pa.float32()))}
+        if kind == "features":
+            columns = {f"feature_{index}": column for index, column in enumerate(rows.T)}
+        elif kind == "int8":
+            integers, scales = quantised(rows) if len(rows) else (np.empty((0, 6), np.int8), np.empty(0, np.float32))
+            columns = {"v": pa.array(list(integers), pa.list_(pa.int8())), "scale": scales}
+        given = pa.table({"text": pa.array(["t"] * len(rows), "string")} | columns)
+        parquet.write_table(given, folder / f"part-{number}.parquet")
+    translated(translator, folder, out)
+    found = sorted(out.iterdir())
+    assert [path.name for path in found] == sorted(path.name for path in folder.iterdir())
+    empty, full = (parquet.read_table(found[number]) for number in (place, 1))
+    assert (len(empty), len(empty.schema)) == (0, {"list": 2, "features": 5, "int8": 3}[kind])
+    assert empty.schema.equals(full.schema)
+    if kind != "int8":
+        np.testing.assert_allclose(isorep.read(out).values[:], expected(translator), atol=1e-5)
+    with pytest.raises(InputError, match="no rows of data"):
+        open_store(sorted(folder.iterdir())[place], tmp_path / "single.parquet")
+
+
+def test_a_shard_without_rows_and_with_other_columns_is_refused(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    (tmp_path / "in").mkdir()
+    parquet.write_table(pa.table({"v": list(OLD)}), tmp_path / "in" / "a.parquet")
+    parquet.write_table(pa.table({"v": pa.nulls(0)}), tmp_path / "in" / "b.parquet")
+    with pytest.raises(InputError, match=r"b.parquet has no rows, and not the columns of a.parquet"):
+        open_store(tmp_path / "in", tmp_path / "out")
+    parquet.write_table(pa.table({"v": pa.array([], pa.list_(pa.float64()))}), tmp_path / "in" / "a.parquet")
+    (tmp_path / "in" / "b.parquet").unlink()
+    with pytest.raises(InputError, match="no rows of data"):
+        open_store(tmp_path / "in", tmp_path / "out")
+
+
 def quantised(rows):
     scales = np.abs(rows).max(axis=1) / 127
     return np.rint(rows / scales[:, None]).astype(np.int8), scales.astype(np.float32)
@@ -175,8 +241,7 @@ def test_json_lines_keep_the_text_of_everything_but_the_vector(tmp_path, transla
     lines = [f'{before}{json.dumps(row.tolist())} , "": [{{}}, "}}"]}}\n' for row in OLD]
     (tmp_path / "in.jsonl").write_text("".join(lines), encoding="utf-8")
     translated(translator, f"{tmp_path / 'in.jsonl'}::v", tmp_path / "out.jsonl")
-    with open(tmp_path / "out.jsonl", encoding="utf-8") as file:
-        written = list(file)
+    written = (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     assert all(line.startswith(before) and line.endswith(' , "": [{}, "}"]}\n') for line in written)
     np.testing.assert_allclose([json.loads(line)["v"] for line in written], expected(translator), atol=1e-5)
     twice = "".join(line.replace('"big"', '"v": [1, 2], "big"') for line in lines)
@@ -221,6 +286,33 @@ def test_a_faiss_index_keeps_its_kind_metric_and_ids(tmp_path, translator, kind)
     scores, near = found.search(new[:20], 1)
     np.testing.assert_array_equal(near[:, 0], np.arange(20) + (1000 if kind == "ids" else 0))
     np.testing.assert_allclose(scores, 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["flat", "ids", "hnsw", "ivf"])
+def test_a_faiss_index_keeps_the_power_of_its_metric(tmp_path, translator, kind):
+    faiss = pytest.importorskip("faiss")
+    index = inner = faiss.IndexFlat(6, faiss.METRIC_Lp)
+    if kind == "hnsw":
+        index = faiss.IndexHNSWFlat(6, 12, faiss.METRIC_Lp)
+        index.storage.metric_arg = 3
+    elif kind == "ivf":
+        index = faiss.IndexIVFFlat(inner, 6, 4, faiss.METRIC_Lp)
+    inner.metric_arg = index.metric_arg = 3
+    if kind == "ids":
+        index = faiss.IndexIDMap2(index)
+        index.add_with_ids(OLD, np.arange(200))
+    else:
+        index.train(OLD)
+        index.add(OLD)
+    faiss.write_index(index, str(tmp_path / "in.faiss"))
+    translated(translator, tmp_path / "in.faiss", tmp_path / "out.faiss")
+    found = faiss.read_index(str(tmp_path / "out.faiss"))
+    if kind == "ivf":
+        found.nprobe = 4
+        assert found.quantizer.metric_arg == 3
+    new = np.ascontiguousarray(expected(translator), np.float32)
+    sums = np.sort((np.abs(new - new[0]) ** 3).sum(axis=1))[:5]
+    np.testing.assert_allclose(found.search(new[:1], 5)[0][0], sums, rtol=1e-4, atol=1e-6)
 
 
 def test_a_quantised_faiss_index_is_refused(tmp_path):
