@@ -126,6 +126,8 @@ def test_a_shard_without_rows_becomes_one_without_rows(tmp_path, translator, kin
     assert empty.schema.equals(full.schema)
     if kind != "int8":
         np.testing.assert_allclose(isorep.read(out).values[:], expected(translator), atol=1e-5)
+        translate_files(translator, open_source(folder), tmp_path / "plain", drop_ids=True)
+        np.testing.assert_allclose(isorep.read(tmp_path / "plain").values[:], expected(translator), atol=1e-5)
     with pytest.raises(InputError, match="no rows of data"):
         open_store(sorted(folder.iterdir())[place], tmp_path / "single.parquet")
 
@@ -358,6 +360,76 @@ def test_a_qdrant_collection_keeps_ids_payloads_and_distance(tmp_path, translato
     ):
         with pytest.raises(InputError, match=words):
             open_store(source, output)
+
+
+def collection(path, **more):
+    qdrant = pytest.importorskip("qdrant_client")
+    from qdrant_client import models
+
+    client = qdrant.QdrantClient(path=str(path))
+    client.create_collection(
+        "old", vectors_config=models.VectorParams(size=6, distance=models.Distance.DOT, **more), metadata={"by": "me"}
+    )
+    client.upsert("old", [models.PointStruct(id=row, vector=OLD[row], payload={"n": row}) for row in range(200)])
+    client.close()
+    return qdrant.QdrantClient, models
+
+
+def test_a_qdrant_collection_keeps_its_settings_and_payload_indexes(tmp_path, translator, monkeypatch):
+    client, models = collection(tmp_path / "q")
+    found, made, indexed = client.get_collection, {}, {}
+
+    def get_collection(self, name):
+        """As a server says it: local collections have no such settings."""
+        held = found(self, name)
+        held.config.params.shard_number, held.config.params.replication_factor = 3, 2
+        held.config.params.on_disk_payload, held.config.hnsw_config.m = True, 48
+        scalar = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, quantile=0.99)
+        held.config.quantization_config = models.ScalarQuantization(scalar=scalar)
+        held.payload_schema = {
+            "n": models.PayloadIndexInfo(data_type=models.PayloadSchemaType.INTEGER, points=200),
+            "t": models.PayloadIndexInfo(
+                data_type=models.PayloadSchemaType.TEXT, params=models.TextIndexParams(type="text"), points=0
+            ),
+        }
+        return held
+
+    create = client.create_collection
+
+    def create_collection(self, name, **more):
+        made.update(more)
+        return create(self, name, **more)
+
+    monkeypatch.setattr(client, "create_collection", create_collection)
+    monkeypatch.setattr(client, "get_collection", get_collection)
+    monkeypatch.setattr(
+        client, "create_payload_index", lambda self, name, field, field_schema: indexed.update({field: field_schema})
+    )
+    said = translated(translator, f"qdrant:{tmp_path / 'q'}::old", f"qdrant:{tmp_path / 'q'}::new")
+    assert said.endswith("by dot; aliases, strict mode and shard keys are not copied")
+    assert (made["shard_number"], made["replication_factor"], made["on_disk_payload"]) == (3, 2, True)
+    assert (made["hnsw_config"].m, made["hnsw_config"].ef_construct) == (48, 100)
+    assert made["quantization_config"].scalar.quantile == 0.99
+    assert (made["wal_config"].wal_capacity_mb, made["optimizers_config"].flush_interval_sec) == (32, 5)
+    if "metadata" in models.CollectionConfig.model_fields:  # clients of 2025 and later
+        assert made["metadata"] == {"by": "me"}
+    assert indexed == {"n": models.PayloadSchemaType.INTEGER, "t": models.TextIndexParams(type="text")}
+
+
+def test_a_qdrant_collection_of_another_type_is_refused_or_keeps_it(tmp_path, translator):
+    _, models = collection(tmp_path / "u", datatype="uint8")
+    with pytest.raises(InputError, match="holds uint8 without the scale"):
+        open_store(f"qdrant:{tmp_path / 'u'}::old", f"qdrant:{tmp_path / 'u'}::new")
+    client, _ = collection(tmp_path / "h", datatype=models.Datatype.FLOAT16)
+    place = f"qdrant:{tmp_path / 'h'}"
+    large = isorep.translate(X, 1e6 * Y, maps="ridge", n_queries=50, normalise=False).translator
+    with pytest.raises(InputError, match="holds float16, which is too narrow"):
+        translated(large, f"{place}::old", f"{place}::large")
+    translated(translator, f"{place}::old", f"{place}::new")
+    opened = client(path=str(tmp_path / "h"))
+    assert opened.get_collection("new").config.params.vectors.datatype == models.Datatype.FLOAT16
+    assert not opened.collection_exists("large")
+    opened.close()
 
 
 def test_a_lancedb_table_keeps_its_columns(tmp_path, translator):
@@ -710,7 +782,7 @@ def test_other_vectors_of_a_point_are_kept(tmp_path, translator, named):
             open_store(f"{place}::old::other", f"{place}::new")
     store = open_store(f"{place}::old::txt" if named else f"{place}::old", f"{place}::new")
     said = translate_store(translator, store, f"{place}::new")
-    assert said.endswith("and the vectors img, sp as they are" if named else "and the vectors sp as they are")
+    assert ("and the vectors img, sp as they are;" if named else "and the vectors sp as they are;") in said
     client = qdrant.QdrantClient(path=str(tmp_path / "q"))
     found, _ = client.scroll("new", limit=100, with_vectors=True)
     client.close()

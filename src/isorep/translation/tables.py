@@ -284,7 +284,7 @@ class LanceTable:
                 table.add(pyarrow.Table.from_batches([new]))
                 task.told(batch.num_rows)
             undo.pop_all()
-        return self._rows.described(self.rows, task.width, task.scale)
+        return f"{self._rows.described(self.rows, task.width, task.scale)}; indexes are not copied"
 
 
 def _lance(place: str) -> Any:
