@@ -475,6 +475,6 @@ def _checked_ids(given: Any, rows: int, label: str) -> Array:
         where = np.flatnonzero(ids == unique[worst])[:2]
         raise InputError(
             f"{label} has duplicate row ids: {str(unique[worst])!r} is on rows {where[0]} and {where[1]} "
-            f"({len(repeated)} ids occur more than once)"
+            f"(ids that occur more than once: {len(repeated)})"
         )
     return ids.astype(np.int64) if ids.dtype.kind in "iu" else ids

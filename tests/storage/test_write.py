@@ -226,6 +226,18 @@ def test_ids_that_would_not_come_back_are_refused_and_nothing_is_left(tmp_path, 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "h5ad", "zarr", "npz", "jsonl"])
+def test_text_without_utf8_is_refused_in_names_and_columns(tmp_path, suffix):
+    rows, path, half = np.eye(2), tmp_path / f"a.{suffix}", "x\ud800"
+    with pytest.raises(isorep.InputError, match="lone surrogate"):
+        isorep.write(rows, path, key=half)
+    if suffix not in ("npz", "jsonl"):
+        for labels in ({half: np.arange(2)}, {"t": np.array(["a", half])}, {"t": np.array([None, half])}):
+            with pytest.raises(isorep.InputError, match="lone surrogate"):
+                isorep.write(rows, path, labels=labels)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("suffix", "key"),
     [

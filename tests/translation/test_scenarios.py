@@ -469,8 +469,10 @@ def test_judgements_that_are_left_out_are_notes():
     known = {row: {row: 1} for row in range(50)}
     given = {"maps": "ridge", "queries": queries, "scenario": "queries", "n_queries": 40}
     alone = isorep.translate(x, y, relevance=known | {"nobody": {0: 1, 1: 1}, 0: {0: 1, "elsewhere": 1}}, **given)
-    assert "3 relevance judgements were left out" in " ".join(alone.caveats)
+    assert "relevance judgements left out: 3, for documents" in " ".join(alone.caveats)
     assert "measured with a translated store only" in " ".join(alone.caveats)
+    one = isorep.translate(x, y, relevance=known | {"nobody": {0: 1}}, **given)
+    assert "relevance judgements left out: 1, for documents" in " ".join(one.caveats)
     whole = isorep.translate(x, y, relevance=known, old_queries=older, **given)
     assert not any("judgements" in note for note in whole.caveats)
 

@@ -79,6 +79,74 @@ def test_feature_columns_stay_columns_beside_the_others(tmp_path, translator):
     np.testing.assert_allclose(isorep.read(tmp_path / "out.parquet").values[:, :4], expected(translator), atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", ["list", "features"])
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "none", "mixed"])
+def test_a_parquet_file_keeps_its_compression(tmp_path, translator, shape, codec):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    names = [f"feature_{place}" for place in range(6)]
+    vectors = {"v": list(OLD)} if shape == "list" else dict(zip(names, OLD.T, strict=True))
+    given = pa.table({"text": TEXT} | vectors | {"tags": [["a"]] * 200})
+    path = {"text": "zstd", "tags.list.element": "gzip"} | dict.fromkeys(["v.list.element", *names], "none")
+    parquet.write_table(given, tmp_path / "in.parquet", compression=path if codec == "mixed" else codec)
+    translated(translator, tmp_path / "in.parquet", tmp_path / "out.parquet")
+    old, new = (
+        {chunk.path_in_schema: chunk.compression for chunk in map(group.column, range(group.num_columns))}
+        for group in (parquet.read_metadata(tmp_path / f"{side}.parquet").row_group(0) for side in ("in", "out"))
+    )
+    assert len(new) == (3 if shape == "list" else 6)
+    assert new == {name: old[name] for name in new}
+
+
+@pytest.mark.parametrize("kind", ["list", "features", "int8"])
+@pytest.mark.parametrize("place", [0, 2])
+def test_a_shard_without_rows_becomes_one_without_rows(tmp_path, translator, kind, place):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    parts = [OLD[:120], OLD[120:]]
+    parts.insert(place, OLD[:0])
+    for number, rows in enumerate(parts):
+        columns = {"v": pa.array(list(rows), pa.list_(pa.float32()))}
+        if kind == "features":
+            columns = {f"feature_{index}": column for index, column in enumerate(rows.T)}
+        elif kind == "int8":
+            integers, scales = quantised(rows) if len(rows) else (np.empty((0, 6), np.int8), np.empty(0, np.float32))
+            columns = {"v": pa.array(list(integers), pa.list_(pa.int8())), "scale": scales}
+        given = pa.table({"text": pa.array(["t"] * len(rows), "string")} | columns)
+        parquet.write_table(given, folder / f"part-{number}.parquet")
+    translated(translator, folder, out)
+    found = sorted(out.iterdir())
+    assert [path.name for path in found] == sorted(path.name for path in folder.iterdir())
+    empty, full = (parquet.read_table(found[number]) for number in (place, 1))
+    assert (len(empty), len(empty.schema)) == (0, {"list": 2, "features": 5, "int8": 3}[kind])
+    assert empty.schema.equals(full.schema)
+    if kind != "int8":
+        np.testing.assert_allclose(isorep.read(out).values[:], expected(translator), atol=1e-5)
+        translate_files(translator, open_source(folder), tmp_path / "plain", drop_ids=True)
+        np.testing.assert_allclose(isorep.read(tmp_path / "plain").values[:], expected(translator), atol=1e-5)
+    with pytest.raises(InputError, match="no rows of data"):
+        open_store(sorted(folder.iterdir())[place], tmp_path / "single.parquet")
+
+
+def test_a_shard_without_rows_and_with_other_columns_is_refused(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    (tmp_path / "in").mkdir()
+    parquet.write_table(pa.table({"v": list(OLD)}), tmp_path / "in" / "a.parquet")
+    parquet.write_table(pa.table({"v": pa.nulls(0)}), tmp_path / "in" / "b.parquet")
+    with pytest.raises(InputError, match=r"b.parquet has no rows, and not the columns of a.parquet"):
+        open_store(tmp_path / "in", tmp_path / "out")
+    parquet.write_table(pa.table({"v": pa.array([], pa.list_(pa.float64()))}), tmp_path / "in" / "a.parquet")
+    (tmp_path / "in" / "b.parquet").unlink()
+    with pytest.raises(InputError, match="no rows of data"):
+        open_store(tmp_path / "in", tmp_path / "out")
+
+
 def quantised(rows):
     scales = np.abs(rows).max(axis=1) / 127
     return np.rint(rows / scales[:, None]).astype(np.int8), scales.astype(np.float32)
@@ -170,6 +238,21 @@ def test_spoilt_json_lines_are_refused_by_place(tmp_path, case):
             action(tmp_path / "in.jsonl")
 
 
+def test_json_lines_keep_the_text_of_everything_but_the_vector(tmp_path, translator):
+    before = r'{ "half": "\ud83d é \u00e9", "n": 1e999,"n":1.10, "big":123456789012345678901, "o" : {"a":1,"a":2}, "v":'
+    lines = [f'{before}{json.dumps(row.tolist())} , "": [{{}}, "}}"]}}\n' for row in OLD]
+    (tmp_path / "in.jsonl").write_text("".join(lines), encoding="utf-8")
+    translated(translator, f"{tmp_path / 'in.jsonl'}::v", tmp_path / "out.jsonl")
+    written = (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    assert all(line.startswith(before) and line.endswith(' , "": [{}, "}"]}\n') for line in written)
+    np.testing.assert_allclose([json.loads(line)["v"] for line in written], expected(translator), atol=1e-5)
+    twice = "".join(line.replace('"big"', '"v": [1, 2], "big"') for line in lines)
+    (tmp_path / "in.jsonl").write_text(twice, encoding="utf-8")
+    with pytest.raises(InputError, match="row 0 has 'v' twice"):
+        translated(translator, f"{tmp_path / 'in.jsonl'}::v", tmp_path / "twice.jsonl")
+    assert not (tmp_path / "twice.jsonl").exists()
+
+
 def test_what_stops_on_the_way_leaves_nothing(tmp_path, translator):
     rows = OLD.copy()
     rows[150, 2] = np.nan
@@ -205,6 +288,33 @@ def test_a_faiss_index_keeps_its_kind_metric_and_ids(tmp_path, translator, kind)
     scores, near = found.search(new[:20], 1)
     np.testing.assert_array_equal(near[:, 0], np.arange(20) + (1000 if kind == "ids" else 0))
     np.testing.assert_allclose(scores, 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["flat", "ids", "hnsw", "ivf"])
+def test_a_faiss_index_keeps_the_power_of_its_metric(tmp_path, translator, kind):
+    faiss = pytest.importorskip("faiss")
+    index = inner = faiss.IndexFlat(6, faiss.METRIC_Lp)
+    if kind == "hnsw":
+        index = faiss.IndexHNSWFlat(6, 12, faiss.METRIC_Lp)
+        index.storage.metric_arg = 3
+    elif kind == "ivf":
+        index = faiss.IndexIVFFlat(inner, 6, 4, faiss.METRIC_Lp)
+    inner.metric_arg = index.metric_arg = 3
+    if kind == "ids":
+        index = faiss.IndexIDMap2(index)
+        index.add_with_ids(OLD, np.arange(200))
+    else:
+        index.train(OLD)
+        index.add(OLD)
+    faiss.write_index(index, str(tmp_path / "in.faiss"))
+    translated(translator, tmp_path / "in.faiss", tmp_path / "out.faiss")
+    found = faiss.read_index(str(tmp_path / "out.faiss"))
+    if kind == "ivf":
+        found.nprobe = 4
+        assert found.quantizer.metric_arg == 3
+    new = np.ascontiguousarray(expected(translator), np.float32)
+    sums = np.sort((np.abs(new - new[0]) ** 3).sum(axis=1))[:5]
+    np.testing.assert_allclose(found.search(new[:1], 5)[0][0], sums, rtol=1e-4, atol=1e-6)
 
 
 def test_a_quantised_faiss_index_is_refused(tmp_path):
@@ -250,6 +360,76 @@ def test_a_qdrant_collection_keeps_ids_payloads_and_distance(tmp_path, translato
     ):
         with pytest.raises(InputError, match=words):
             open_store(source, output)
+
+
+def collection(path, **more):
+    qdrant = pytest.importorskip("qdrant_client")
+    from qdrant_client import models
+
+    client = qdrant.QdrantClient(path=str(path))
+    client.create_collection(
+        "old", vectors_config=models.VectorParams(size=6, distance=models.Distance.DOT, **more), metadata={"by": "me"}
+    )
+    client.upsert("old", [models.PointStruct(id=row, vector=OLD[row], payload={"n": row}) for row in range(200)])
+    client.close()
+    return qdrant.QdrantClient, models
+
+
+def test_a_qdrant_collection_keeps_its_settings_and_payload_indexes(tmp_path, translator, monkeypatch):
+    client, models = collection(tmp_path / "q")
+    found, made, indexed = client.get_collection, {}, {}
+
+    def get_collection(self, name):
+        """As a server says it: local collections have no such settings."""
+        held = found(self, name)
+        held.config.params.shard_number, held.config.params.replication_factor = 3, 2
+        held.config.params.on_disk_payload, held.config.hnsw_config.m = True, 48
+        scalar = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, quantile=0.99)
+        held.config.quantization_config = models.ScalarQuantization(scalar=scalar)
+        held.payload_schema = {
+            "n": models.PayloadIndexInfo(data_type=models.PayloadSchemaType.INTEGER, points=200),
+            "t": models.PayloadIndexInfo(
+                data_type=models.PayloadSchemaType.TEXT, params=models.TextIndexParams(type="text"), points=0
+            ),
+        }
+        return held
+
+    create = client.create_collection
+
+    def create_collection(self, name, **more):
+        made.update(more)
+        return create(self, name, **more)
+
+    monkeypatch.setattr(client, "create_collection", create_collection)
+    monkeypatch.setattr(client, "get_collection", get_collection)
+    monkeypatch.setattr(
+        client, "create_payload_index", lambda self, name, field, field_schema: indexed.update({field: field_schema})
+    )
+    said = translated(translator, f"qdrant:{tmp_path / 'q'}::old", f"qdrant:{tmp_path / 'q'}::new")
+    assert said.endswith("by dot; aliases, strict mode and shard keys are not copied")
+    assert (made["shard_number"], made["replication_factor"], made["on_disk_payload"]) == (3, 2, True)
+    assert (made["hnsw_config"].m, made["hnsw_config"].ef_construct) == (48, 100)
+    assert made["quantization_config"].scalar.quantile == 0.99
+    assert (made["wal_config"].wal_capacity_mb, made["optimizers_config"].flush_interval_sec) == (32, 5)
+    if "metadata" in models.CollectionConfig.model_fields:  # clients of 2025 and later
+        assert made["metadata"] == {"by": "me"}
+    assert indexed == {"n": models.PayloadSchemaType.INTEGER, "t": models.TextIndexParams(type="text")}
+
+
+def test_a_qdrant_collection_of_another_type_is_refused_or_keeps_it(tmp_path, translator):
+    _, models = collection(tmp_path / "u", datatype="uint8")
+    with pytest.raises(InputError, match="holds uint8 without the scale"):
+        open_store(f"qdrant:{tmp_path / 'u'}::old", f"qdrant:{tmp_path / 'u'}::new")
+    client, _ = collection(tmp_path / "h", datatype=models.Datatype.FLOAT16)
+    place = f"qdrant:{tmp_path / 'h'}"
+    large = isorep.translate(X, 1e6 * Y, maps="ridge", n_queries=50, normalise=False).translator
+    with pytest.raises(InputError, match="holds float16, which is too narrow"):
+        translated(large, f"{place}::old", f"{place}::large")
+    translated(translator, f"{place}::old", f"{place}::new")
+    opened = client(path=str(tmp_path / "h"))
+    assert opened.get_collection("new").config.params.vectors.datatype == models.Datatype.FLOAT16
+    assert not opened.collection_exists("large")
+    opened.close()
 
 
 def test_a_lancedb_table_keeps_its_columns(tmp_path, translator):
@@ -602,7 +782,7 @@ def test_other_vectors_of_a_point_are_kept(tmp_path, translator, named):
             open_store(f"{place}::old::other", f"{place}::new")
     store = open_store(f"{place}::old::txt" if named else f"{place}::old", f"{place}::new")
     said = translate_store(translator, store, f"{place}::new")
-    assert said.endswith("and the vectors img, sp as they are" if named else "and the vectors sp as they are")
+    assert ("and the vectors img, sp as they are;" if named else "and the vectors sp as they are;") in said
     client = qdrant.QdrantClient(path=str(tmp_path / "q"))
     found, _ = client.scroll("new", limit=100, with_vectors=True)
     client.close()

@@ -148,7 +148,9 @@ def test_the_verdict_follows_the_share_that_is_carried():
     ("old", "new", "options", "words"),
     [
         (OLD[:20], NEW, {}, "20 rows"),
-        (np.ones((100, 3)), NEW, {}, "no variance"),
+        (np.ones((100, 3)), NEW, {}, "the training part of old has no variance"),
+        (OLD, np.full((100, 3), 0.1), {}, "the training part of new has no variance"),
+        (OLD, NEW, {"pairs": (OLD[:1], NEW[:1])}, "too few pairs to check a map: 1, and at least 5"),
         (np.where(np.arange(4) < 1, np.nan, OLD[:200]), NEW, {}, "NaN"),
         (OLD, NEW, {"n_components": 5}, "exceeds the rank"),
         (OLD, NEW, {"pairs": (OLD,)}, "two sides"),

@@ -44,6 +44,7 @@ class OnnxModel(nn.Module):
         self._runtime = import_extra("onnxruntime", "onnx", "an ONNX model")
         self._path, self._stored = path, path.read_bytes()
         self._graph = read_graph(self._stored, path)
+        self.returned = self._graph.outputs[0]
         for name, kind in self._graph.kinds.items():
             # Names of ONNX have dots, which add_module refuses and which are no levels here.
             self._modules[name] = type(kind, (nn.Identity,), {})()
@@ -63,7 +64,7 @@ class OnnxModel(nn.Module):
         """
         if inputs.device.type != "cpu":
             raise InputError("ONNX models run on the processor: use --device cpu")
-        first = self._graph.outputs[0]
+        first = self.returned
         watched = [name for name in self._graph.kinds if self._modules[name]._forward_hooks]  # type: ignore[union-attr]
         names = tuple(dict.fromkeys([*watched, first]))
         found = self._session(names).run(list(names), self._given(inputs.numpy(), kept))

@@ -28,7 +28,7 @@ from ..settings import check_choice, check_counts
 from .data import Rows, TokenRows
 from .documents import Cutter, Document, Documents, Window, batches, padded
 from .model import TRANSFORMER, TWO_SIDES, Source, has_two_sides
-from .passes import Batch, Layer, Passes, not_examples
+from .passes import OUTPUT, Batch, Layer, Passes, not_examples
 from .write import Journal
 
 if TYPE_CHECKING:
@@ -399,10 +399,20 @@ def try_rows(passes: Passes, examples: Rows, pad: int | None, batch: int | None)
         if (len(single), len(double)) != (1, 2):
             raise InputError(not_examples(layer, double, 2))
         if single.shape[1:] == double.shape[1:] and _far(single[0], double[1]):
-            mixed = f"layer {layer.label!r} gives an example other values when another one is in the batch"
-            why = "its first axis is not that of examples (batch_first=True?), or it takes statistics of the batch"
-            raise InputError(f"{mixed}: {why}; --batch 1 runs each example alone")
+            raise InputError(_mixed(passes, layer))
     return Trial(notes=padding)
+
+
+def _mixed(passes: Passes, layer: Layer) -> str:
+    """The problem of a layer whose rows depend on the rest of their batch."""
+    returned = getattr(passes.source.module, "returned", None)  # what an ONNX file calls its output
+    named, axis, statistics = layer.label, " (batch_first=True?)", "statistics of the batch"
+    if returned is not None:
+        named, axis = returned if named == OUTPUT else named, ""
+        statistics += ", such as the range of its values in 8-bit quantisation"
+    mixed = f"layer {named!r} gives an example other values when another one is in the batch"
+    why = f"its first axis is not that of examples{axis}, or it takes {statistics}"
+    return f"{mixed}: {why}; --batch 1 runs each example alone"
 
 
 def _padding_notes(passes: Passes, examples: Rows, pad: int | None) -> tuple[str, ...]:

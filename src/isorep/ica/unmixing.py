@@ -101,6 +101,7 @@ def whiten(
     kind: str = "pca",
     rounding: float | None = None,
     standardise: bool = False,
+    name: str = "X",
 ) -> WhiteningMap:
     """Mean and axes of rows that have been checked; settings as for :class:`~isorep.Whitening`."""
     if kind not in ("pca", "zca"):
@@ -111,7 +112,7 @@ def whiten(
     if total.n < 2:
         raise InputError("one row has no variance: there is nothing to whiten")
     if factor.rank == 0:
-        raise InputError(f"X has no variance: all rows are identical{or_tiny(total.source_mean)}")
+        raise InputError(f"{name} has no variance: all rows are identical up to rounding{or_tiny(total.source_mean)}")
     units = np.where(factor.spread > 0, factor.spread, 1.0) if standardise else np.ones(len(factor.spread))
     components, mixing, deviations, axes = principal(factor, units)
     kept: Any = factor.rank if n_components is None else n_components

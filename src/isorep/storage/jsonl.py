@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -59,10 +60,16 @@ def save(path: Path, rows: RowStream, key: str | None) -> None:
 
 def batches(path: Path) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     """Objects of consecutive lines, with the number of the first."""
-    held: list[dict[str, Any]] = []
+    for start, lines in texts(path):
+        yield start, records_of(lines, start)
+
+
+def texts(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Consecutive lines as they are, with the number of the first."""
+    held: list[str] = []
     row = 0
     for line in _lines(path):
-        held.append(_record(line, row))
+        held.append(line)
         row += 1
         if len(held) == BATCH:
             yield row - len(held), held
@@ -71,6 +78,36 @@ def batches(path: Path) -> Iterator[tuple[int, list[dict[str, Any]]]]:
         yield row - len(held), held
     if not row:
         raise InputError("there are no rows of data")
+
+
+def records_of(lines: list[str], start: int) -> list[dict[str, Any]]:
+    """The objects of some lines, of which the first is row ``start``."""
+    return [_record(line, row) for row, line in enumerate(lines, start)]
+
+
+def replaced(line: str, new: dict[str, str], row: int) -> str:
+    """A line with other values under some names of its object.
+
+    Everything else keeps its text: digits, escapes, names that occur twice, and numbers beyond float64.
+    """
+    pieces, done = [], 0
+    left = set(new)
+    place = line.index("{") + 1
+    while line[place := _BEFORE_NAME.match(line, place).end()] != "}":  # type: ignore[union-attr]
+        name, place = _DECODER.raw_decode(line, place)
+        start = _BEFORE_VALUE.match(line, place).end()  # type: ignore[union-attr]
+        _, place = _DECODER.raw_decode(line, start)
+        if name in new:
+            if name not in left:
+                raise InputError(f"row {row} has {name!r} twice")
+            left.remove(name)
+            pieces += [line[done:start], new[name]]
+            done = place
+    return "".join([*pieces, line[done:].rstrip("\n"), "\n"])
+
+
+_DECODER = json.JSONDecoder()
+_BEFORE_NAME, _BEFORE_VALUE = re.compile(r"[\s,]*"), re.compile(r"[\s:]*")
 
 
 def count(path: Path) -> int:

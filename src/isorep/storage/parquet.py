@@ -55,8 +55,13 @@ class Table:
     converted: Mapping[str, str]
 
 
-def describe(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Table:
-    """Choose the columns of a file; its values are not read, but for columns of text that may hold numbers."""
+def describe(
+    path: Path, key: str | None, ids: str | None, besides: Collection[str] = (), *, empty: bool = False
+) -> Table:
+    """Choose the columns of a file; its values are not read, but for columns of text that may hold numbers.
+
+    A file without rows is refused unless ``empty`` is true; the width of its lists is then not known, and is 0.
+    """
     file = _open(path)
     schema = file.schema_arrow
     if ids is not None:
@@ -79,7 +84,7 @@ def describe(path: Path, key: str | None, ids: str | None, besides: Collection[s
         _tally(path, name).kind(typed=True)
     choice.require()
     metadata = file.metadata
-    if metadata.num_rows == 0:
+    if not empty and metadata.num_rows == 0:
         raise InputError("there are no rows of data")
     groups = tuple(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
     left_out = choice.left_out | {
@@ -87,6 +92,9 @@ def describe(path: Path, key: str | None, ids: str | None, besides: Collection[s
     }
     if choice.list_column is not None:
         _require_short_lists(metadata, choice.list_column)
+        if metadata.num_rows == 0:
+            dtype = _common_dtype([schema.field(choice.list_column).type.value_type])
+            return Table((), choice.list_column, dtype, tuple(ids_names), groups, left_out, {})
         first = next(_list_blocks(file, choice.list_column, None, batch_size=1))
         numbered = tuple(f"{choice.list_column}{number}" for number in range(first.shape[1]))
         return Table(numbered, choice.list_column, first.dtype, tuple(ids_names), groups, left_out, {})
@@ -95,6 +103,11 @@ def describe(path: Path, key: str | None, ids: str | None, besides: Collection[s
     converted = {name: said for name, kind in zip(choice.columns, types, strict=True) if (said := _conversion(kind))}
     dtype = _common_dtype(types)
     return Table(tuple(choice.columns), None, dtype, tuple(ids_names), groups, left_out, converted)
+
+
+def has_rows(path: Path) -> bool:
+    """Whether a file has rows at all."""
+    return bool(_open(path).metadata.num_rows)
 
 
 def read_group(path: Path, table: Table, group: int, first: int) -> Array:

@@ -30,7 +30,7 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
     """The contents of a file or a folder, with values that workers read."""
     import_extra("dask", "dask", "reading in the workers of a cluster")
     module = reader(path)
-    files = shards.shard_files(path) if module is shards else [path]
+    files = shards.filled_files(path) if module is shards else [path]
     kind = (reader(files[0]) if module is shards else module).__name__.rpartition(".")[2]
     if kind == "parquet":
         return _tables(files, key, ids, besides)

@@ -36,7 +36,7 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
 
 def column(path: Path, name: str, missing: bool = False) -> Array:
     """One column of all shards; ``missing`` allows gaps, as empty text."""
-    files = shard_files(path)
+    files = filled_files(path)
     module = reader(files[0])
     if not hasattr(module, "column"):
         raise InputError(f"its files hold values only, so there is no column {name!r}")
@@ -50,7 +50,7 @@ class _Shards:
     def __init__(
         self, path: Path, key: str | None, ids: str | None, besides: Collection[str], *, measure: bool = True
     ) -> None:
-        self.files = shard_files(path)
+        self.files = filled_files(path)
         self.parsed = False
         self._key = key
         self._ids_name = ids
@@ -183,6 +183,13 @@ def shard_files(path: Path) -> list[Path]:
     if len(modules) > 1:
         raise InputError(f"{path} is a folder that mixes formats: {' and '.join(list(modules.values())[:2])}")
     return files
+
+
+def filled_files(path: Path) -> list[Path]:
+    """The shards that have rows, where a format tells; one without rows if there is no other."""
+    files = shard_files(path)
+    has_rows = getattr(reader(files[0]), "has_rows", None)
+    return files if has_rows is None else [file for file in files if guarded(file, has_rows, file)] or files[:1]
 
 
 def _natural(file: Path) -> list[tuple[int, int, str]]:

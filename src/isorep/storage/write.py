@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from .registry import Labels, RowStream, family, guarded, is_zarr, reader, split
 from .remote import is_url
 
 _NUMBERS_ONLY = {"npy": "npy", "safetensors": "safetensors", "torch_files": "torch"}  # modules of files without text
+_HALVES = re.compile("[\\ud800-\\udfff]")  # of characters: text that holds one alone has no UTF-8
 _UNCOMPRESSED = ("npy", "npz", "safetensors", "hdf5", "torch_files")
 
 
@@ -119,6 +121,11 @@ def _require_labels(labels: Mapping[str, Labels], source: Representation, path: 
     wrong = [name for name, held in labels.items() if len(held) != len(source)]
     if wrong:
         raise InputError(f"{wrong[0]!r} has {len(labels[wrong[0]])} labels for {len(source)} rows")
+    for name, held in labels.items():
+        texts = held.tolist() if isinstance(held, np.ndarray) and held.dtype.kind in "UO" else []
+        spoilt = next((text for text in [name, *texts] if isinstance(text, str) and _HALVES.search(text)), None)
+        if spoilt is not None:
+            raise InputError(f"the column {name!r} cannot be written: {spoilt!r} holds a lone surrogate")
 
 
 def write_rows(rows: RowStream, path: Path, key: str | None = None) -> None:
@@ -158,6 +165,8 @@ def _require_plain_key(key: str, path: Path) -> None:
     annotated = path.suffix.lower() == ".h5ad" and (len(parts) > 1 or key == "X")
     if key == "__metadata__" or annotated or any(part.strip() in ("", ".", "..") for part in parts):
         raise InputError(f"the values cannot be called {key!r}: choose a plain name")
+    if _HALVES.search(key):
+        raise InputError(f"the values cannot be called {key!r}: a lone surrogate cannot be written")
     if key in IDS_NAMES:
         raise InputError(f"the values cannot be called {key!r}, which is where row ids are looked for")
 
@@ -165,7 +174,7 @@ def _require_plain_key(key: str, path: Path) -> None:
 def require_plain_ids(ids: Array) -> None:
     """Refuse text ids that some format cannot bring back."""
     for row, label in enumerate(ids.tolist()):
-        if not label or "\0" in label or "\r" in label or any("\ud800" <= sign <= "\udfff" for sign in label):
+        if not label or "\0" in label or "\r" in label or _HALVES.search(label):
             raise InputError(
                 f"row {row} has the id {label!r}: empty ids, NUL, carriage returns and lone surrogates cannot be kept"
             )

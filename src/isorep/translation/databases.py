@@ -15,6 +15,7 @@ from ..files import without_secrets
 from ..representation import Array
 from ..results import counted
 from ..storage.naming import as_ids, require_column
+from .quantised import narrowed
 from .rewriting import Block, Task, address_of, default_ids, labels, require_folder
 
 
@@ -32,11 +33,17 @@ class QdrantCollection:
         self._place, self.name, self._client = place, name, _qdrant(place)
         if not self._client.collection_exists(self.name):
             raise InputError(f"{address} does not exist")
-        params = self._client.get_collection(self.name).config.params
+        self._held = self._client.get_collection(self.name)
+        params = self._held.config.params
         self._sparse = dict(params.sparse_vectors or {})
         self._plain = not isinstance(params.vectors, dict)  # one vector without a name
         self._dense = {"": params.vectors} if self._plain else dict(params.vectors)
         self._vector = self._chosen(wanted, address)
+        self._datatype = getattr(self._dense[self._vector].datatype, "value", "float32")
+        if self._datatype == "uint8":
+            raise InputError(
+                f"{address} holds uint8 without the scale that makes vectors of them: translate a collection of floats"
+            )
         self.rows = int(self._client.count(self.name, exact=True).count)
         if not self.rows:
             raise InputError(f"{address} holds no points")
@@ -104,9 +111,14 @@ class QdrantCollection:
                 name,
                 vectors_config=dense[""] if self._plain else dense,
                 sparse_vectors_config=self._sparse or None,
+                **_settings(self._held.config),
             )
+            for field, index in self._held.payload_schema.items():
+                client.create_payload_index(name, field, field_schema=index.params or index.data_type)
             for points, vectors in self._points(whole=True):
-                new = task.change(vectors).tolist()
+                new = task.change(vectors)
+                if self._datatype == "float16":
+                    new = narrowed(new, np.float16, self.name)
                 client.upsert(
                     name,
                     [
@@ -115,7 +127,7 @@ class QdrantCollection:
                             vector=point.vector | {self._vector: vector} if isinstance(point.vector, dict) else vector,
                             payload=point.payload,
                         )
-                        for point, vector in zip(points, new, strict=True)
+                        for point, vector in zip(points, new.tolist(), strict=True)
                     ],
                 )
                 task.told(len(points))
@@ -126,7 +138,29 @@ class QdrantCollection:
         others = [each for each in (*self._dense, *self._sparse) if each != self._vector]
         kept = f", and the vectors {', '.join(others)} as they are" if others else ""
         by = dense[self._vector].distance.value.lower()
-        return f"{self.rows} points x {task.width} columns with ids and payloads, by {by}{kept}"
+        size = f"{self.rows} points x {task.width} columns"
+        return f"{size} with ids and payloads, by {by}{kept}; aliases, strict mode and shard keys are not copied"
+
+
+def _settings(config: Any) -> dict[str, Any]:
+    """Settings of a collection, as arguments to make another one like it."""
+    from qdrant_client import models
+
+    params = config.params
+    held = {name: getattr(params, name) for name in _SAME}
+    held |= {"quantization_config": config.quantization_config, "metadata": getattr(config, "metadata", None)}
+    if getattr(params.sharding_method, "value", None) != "custom":  # there it is the number for each key
+        held["shard_number"] = params.shard_number
+    for name, changes, given in (
+        ("hnsw_config", models.HnswConfigDiff, config.hnsw_config),
+        ("optimizers_config", models.OptimizersConfigDiff, config.optimizer_config),
+        ("wal_config", models.WalConfigDiff, config.wal_config),
+    ):
+        held[name] = None if given is None else changes(**given.model_dump())
+    return {name: value for name, value in held.items() if value is not None}
+
+
+_SAME = ("on_disk_payload", "replication_factor", "write_consistency_factor")
 
 
 def _collection(address: str) -> tuple[str, str, str | None]:

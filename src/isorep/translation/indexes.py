@@ -69,11 +69,13 @@ class FaissIndex:
         said = ""
         if isinstance(old, faiss.IndexHNSWFlat):
             new = faiss.IndexHNSWFlat(task.width, old.hnsw.nb_neighbors(1), old.metric_type)
+            new.storage.metric_arg = old.storage.metric_arg
             new.hnsw.efConstruction, new.hnsw.efSearch = old.hnsw.efConstruction, old.hnsw.efSearch
         elif self._lists is not None:
             new, said = self._trained(task)
         else:
             new = faiss.IndexFlat(task.width, old.metric_type)
+        new.metric_arg = old.metric_arg  # the power of Lp
         whole = new if self._map_kind is None else self._map_kind(new)
         step = max(1, CELLS // max(task.width, old.d))
         for rows in blocks_of(self.rows, step):
@@ -96,6 +98,7 @@ class FaissIndex:
             lists = max(1, self.rows // _PER_LIST)
             said = f", {lists} lists instead of {old.nlist} because there are fewer vectors than that"
         quantiser = faiss.IndexFlat(task.width, old.metric_type)
+        quantiser.metric_arg = old.quantizer.metric_arg
         new = faiss.IndexIVFFlat(quantiser, task.width, lists, old.metric_type)
         new.nprobe = min(old.nprobe, lists)
         spread = np.unique(np.linspace(0, self.rows - 1, min(self.rows, _TRAINED * lists)).astype(np.int64))

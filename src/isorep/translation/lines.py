@@ -94,26 +94,29 @@ class JsonLines:
         path = split_key(output, None)[0]
         require_writable(path)
         with replacing(path) as temporary, jsonl.opened(temporary, "wt", path.name) as file:
-            for start, records in jsonl.batches(self._path):
-                self._renew(records, task.change(self._vectors(records, start)), task.scale)
-                file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-                task.told(len(records))
+            for start, lines in jsonl.texts(self._path):
+                vectors = task.change(self._vectors(jsonl.records_of(lines, start), start))
+                news = self._texts(vectors, task.scale)
+                file.writelines(
+                    jsonl.replaced(line, new, row)
+                    for row, (line, new) in enumerate(zip(lines, news, strict=True), start)
+                )
+                task.told(len(lines))
         how = ""
         if self.integer:
             how = ", int8 with a scale per row" if task.scale is None else f", int8 with the scale {task.scale:.4g}"
         return f"{self.rows} rows x {task.width} columns under {self._key!r}{how}, with all that the rows carry"
 
-    def _renew(self, records: list[dict[str, Any]], vectors: Array, scale: float | None) -> None:
+    def _texts(self, vectors: Array, scale: float | None) -> list[dict[str, str]]:
+        """What changes in each object: the text of its vector, and of its scale where each has one."""
         if not self.integer:
-            for record, vector in zip(records, vectors.tolist(), strict=True):
-                record[self._key] = [_short(value) for value in vector]
-            return
+            return [{self._key: json.dumps([_short(value) for value in vector])} for vector in vectors.tolist()]
         integers, scales = encoded(vectors, scale)
-        for record, vector in zip(records, integers.tolist(), strict=True):
-            record[self._key] = vector
+        news = [{self._key: json.dumps(vector)} for vector in integers.tolist()]
         if scales is not None:
-            for record, factor in zip(records, scales.tolist(), strict=True):
-                record[str(self._scale)] = _short(factor)
+            for new, factor in zip(news, scales.tolist(), strict=True):
+                new[str(self._scale)] = json.dumps(_short(factor))
+        return news
 
 
 def _short(value: float) -> float:

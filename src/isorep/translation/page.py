@@ -31,7 +31,7 @@ HEADLINES = {
 STEPS = {"translate": "translate", "with losses": "translate with losses", "re-embed": "embed again"}
 COLOUR = COLOURS | {"ridge": "s1", "low_rank": "s4", "cosine": "s3", "mlp": "s5"}
 RETRIEVAL = (
-    "{queries:,} queries search {corpus:,} vectors of the test fold, which no map was fitted to, by {metric}. Store "
+    "Queries ({queries:,}) search {corpus:,} vectors of the test fold, which no map was fitted to, by {metric}. Store "
     "translated is the case of a migration: stored old vectors are translated, and queries come from the new model. "
     "Queries translated is the case of a store that was embedded again while queries still come from the old model. "
     "Each scenario has its own best map."
@@ -190,10 +190,10 @@ def _relevance(found: Relevance) -> Section:
         rows.append((f"{name} untranslated", each.untranslated_ndcg, each.untranslated_recall))
     rows.append(("native", each.native_ndcg, each.native_recall))
     said = (
-        f"{count(found.queries)} queries with {count(found.judged)} relevant documents of the test fold, among "
-        f"{count(found.documents)} documents, which the map was not fitted to. "
-        f"{count(found.unknown)} judgements name documents that are not among the pairs, or "
-        "queries without a vector."
+        f"Judged queries: {count(found.queries)}, relevant documents of them: {count(found.judged)}, among the "
+        f"{count(found.documents)} documents of the test fold, which the map was not fitted to. "
+        f"Judgements left out: {count(found.unknown)}, for documents that are not among the pairs, or queries "
+        "without a vector."
     )
     columns: Forms = {"vectors": str, "nDCG@10": fixed, "recall@10": fixed}
     return Section(

@@ -15,7 +15,7 @@ from ..files import visible
 from ..pairs import Side
 from ..representation import Array, RowMatch
 from ..resampling import FEW_GROUPS, Interval
-from ..results import MARK, ResultRecord, Verdict, aligned, decimals, plain, told, wrapped
+from ..results import MARK, ResultRecord, Verdict, aligned, counted, decimals, plain, told, wrapped
 from .confidence import Calibration
 from .extrapolation import StoreRecall
 from .maps import Curve, Setting
@@ -283,7 +283,7 @@ class Translation(ResultRecord):
             rows.append((f"{name} untranslated", f"{each.untranslated_ndcg:.4f}", f"{each.untranslated_recall:.4f}"))
         rows.append(("native", f"{each.native_ndcg:.4f}", f"{each.native_recall:.4f}"))
         about = (
-            f"{found.queries:,} judged queries with {found.judged:,} relevant documents, among the "
+            f"judged queries: {found.queries:,}, relevant documents of them: {found.judged:,}, among the "
             f"{found.documents:,} documents of the test fold"
         )
         return f"{aligned(rows)}\n{wrapped(about)}"
@@ -425,14 +425,14 @@ def judge(
     guess = max(judged.guessing[k], retrieval.chance[k])
     if k > _CROWDED * fewest:
         way = "name a smaller k" if fewest < retrieval.corpus else "search more held-out vectors, or name a smaller k"
-        answer, words = "undecided", f"{open_question}: {k} are more than a quarter of {fewest:,} vectors; {way}"
+        answer, words = "undecided", f"{open_question}: k = {k} is more than a quarter of {fewest:,} vectors; {way}"
     elif guess > _CROWDED:
         way = "; name a smaller k" if min(retrieval.chance.values()) <= _CROWDED else ""
         why = f"new vectors repeat, so that guessing finds {_percent(guess)}{way}"
         answer, words = "undecided", f"{open_question}: {why}"
     elif there > 0 and judged.low[k] < _USEFUL * there <= judged.high[k]:
         way = "give more pairs" if retrieval.queries == retrieval.corpus else "give more pairs or queries"
-        answer, words = "undecided", f"{open_question} from {retrieval.queries:,} queries: {way}"
+        answer, words = "undecided", f"{open_question} from {counted(retrieval.queries, 'query', 'queries')}: {way}"
     elif is_enough(own, there, same):
         answer, words = "translate", f"{what} instead of embedding again"
     elif kept >= _USEFUL:
@@ -501,7 +501,7 @@ def collect_caveats(
             f"recall in {store_size or 0:,} vectors is extrapolated from {corpus:,}, as if the store held items like "
             "those of the pairs",
         ),
-        (retrieval.queries < 200, f"recall is the mean of only {retrieval.queries} queries"),
+        (retrieval.queries < 200, f"recall is the mean of only {counted(retrieval.queries, 'query', 'queries')}"),
         (match.source_rows is not None, f"joined by id: {pairs['all']:,} common rows, {lost}"),
         (
             match.half_identified,
@@ -532,8 +532,8 @@ def left_out_caveats(
         ),
         (
             unknown > 0,
-            f"{unknown:,} relevance judgements were left out: they name documents that are not among the pairs, or "
-            "queries without a vector",
+            f"relevance judgements left out: {unknown:,}, for documents that are not among the pairs, or queries "
+            "without a vector",
         ),
         (
             unjudged,

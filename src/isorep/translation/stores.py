@@ -43,6 +43,8 @@ def open_store(
     names rows, which must exist.
     """
     store = _opened(str(source), str(output), scale, ids)
+    if store is not None and not store.rows:
+        raise InputError(f"{store.name}: there are no rows of data")
     if store is None and scale is not None:
         raise InputError(
             "--scale is for int8 vectors of npz, parquet and jsonl files, or of LanceDB, that are written to the same "
@@ -131,6 +133,10 @@ def _folder(path: Path, key: str | None, output: str, scale: str | None, ids: st
     require_output(path, output)
     opened = [guarded(file, _file, file, key, file.name, scale, ids) for file in files]
     found = [store for store in opened if store is not None]
+    filled = next((store for store in found if isinstance(store, ParquetStore) and store.rows), None)
+    for store in found:
+        if filled and isinstance(store, ParquetStore) and not store.rows and store.vectors != filled.vectors:
+            raise InputError(f"{store.name} has no rows, and not the columns of {filled.name}: leave it out")
     return Shards(path, files, found) if len(found) == len(files) else None
 
 

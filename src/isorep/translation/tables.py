@@ -167,13 +167,16 @@ class ParquetStore:
 
     def __init__(self, path: Path, key: str | None, scale: str | None, ids: str | None = None) -> None:
         self.name, self._path = path.name, path
-        table = parquet.describe(path, key, ids, [scale] if scale else list(SCALES))
+        table = parquet.describe(path, key, ids, [scale] if scale else list(SCALES), empty=True)
         self.rows = sum(table.group_rows)
         self._rows = ArrowTable(parquet.open_file(path).schema_arrow, table.list_column, table.columns, scale)
+        self.vectors = table.list_column or table.columns
         self._ids = table.ids_names[0] if len(table.ids_names) == 1 else None
         self.required, self.one_scale = ids is not None, self._rows.one_scale
 
     def _batches(self, columns: list[str] | None = None) -> Iterator[Any]:
+        if not self.rows:
+            return
         # Opened for each pass: of thousands of shards only one is open at a time.
         yield from parquet.open_file(self._path).iter_batches(batch_size=self._rows.batch_rows, columns=columns)
 
@@ -196,13 +199,34 @@ class ParquetStore:
         path = split_key(output, None)[0]
         require_writable(path)
         schema, rows = self._rows.schema(task.width), 0
-        with replacing(path) as temporary, pyarrow.parquet.ParquetWriter(temporary, schema) as writer:
+        with (
+            replacing(path) as temporary,
+            pyarrow.parquet.ParquetWriter(temporary, schema, compression=self._codecs(schema)) as writer,
+        ):
             for batch in self._batches():
                 vectors = task.change(self._rows.vectors(batch, rows))
                 writer.write_batch(self._rows.changed(batch, schema, vectors, task.scale, self.name))
                 rows += batch.num_rows
                 task.told(batch.num_rows)
         return self._rows.described(rows, task.width, task.scale)
+
+    def _codecs(self, schema: Any) -> dict[str, str]:
+        """The compression of every column of the output: that of the source, and of its vectors for new columns."""
+        import pyarrow.parquet
+
+        metadata = parquet.open_file(self._path).metadata
+        if not metadata.num_row_groups:
+            return {}
+        group, held = metadata.row_group(0), {}
+        for chunk in map(group.column, range(group.num_columns)):
+            plain = chunk.compression == "UNCOMPRESSED"
+            held[chunk.path_in_schema.partition(".")[0]] = "NONE" if plain else chunk.compression
+        sink = pyarrow.BufferOutputStream()
+        pyarrow.parquet.write_table(schema.empty_table(), sink)
+        made = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(sink.getvalue())).schema
+        paths = [made.column(place).path for place in range(len(made))]
+        vectors = held[self._rows.needed()[0].partition(".")[0]]
+        return {path: held.get(path.partition(".")[0], vectors) for path in paths}
 
 
 class LanceTable:
@@ -260,7 +284,7 @@ class LanceTable:
                 table.add(pyarrow.Table.from_batches([new]))
                 task.told(batch.num_rows)
             undo.pop_all()
-        return self._rows.described(self.rows, task.width, task.scale)
+        return f"{self._rows.described(self.rows, task.width, task.scale)}; indexes are not copied"
 
 
 def _lance(place: str) -> Any:

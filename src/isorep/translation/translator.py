@@ -545,7 +545,7 @@ def translate_files(
             write(result, output, drop_ids=drop_ids or _ids_apart(source.ids, output))
             return result
         folder, key = split_key(source.path, None)
-        files = shards.shard_files(folder)
+        files = shards.filled_files(folder)
         with replacing(Path(output), folder=True) as temporary:
             for index, file in enumerate(files):
                 given = read(file, key=key, ids=source.ids)
@@ -604,7 +604,7 @@ def _translate_in_workers(
     from dask import delayed
 
     folder, key = split_key(source.path, None)
-    files, by = shards.shard_files(folder), shared(translator)
+    files, by = shards.filled_files(folder), shared(translator)
     with replacing(Path(output), folder=True) as temporary:
         task = delayed(_translate_shard, pure=False)
         done = computed(

@@ -320,7 +320,7 @@ def _opened_pairs(pairs: tuple[Any, Any], a: Representation, b: Representation) 
         if each.shape[1] != side.shape[1]:
             raise InputError(f"{each.name} has {each.shape[1]} columns, and {side.name} has {side.shape[1]}")
     if len(x) < _LEAST_PAIRS:
-        raise InputError(f"{len(x)} pairs are too few to check a map: give at least {_LEAST_PAIRS}")
+        raise InputError(f"too few pairs to check a map: {len(x)}, and at least {_LEAST_PAIRS} are needed")
     held = tuple(np.asarray(read_rows(each.values, slice(0, _MOST_PAIRS)), np.float64) for each in (x, y))
     for rows, each in zip(held, (x, y), strict=True):
         if not np.isfinite(rows).all():
@@ -345,7 +345,8 @@ class _Rows:
         with np.errstate(over="ignore"):  # the whitening refuses such rows
             self.variance = float(((self.fit - self.fit.mean(axis=0)) ** 2).mean(axis=0).sum())
         self._source = ArraySource(self.fit)
-        self.whitening = whiten(self._source, rounding=rounding_of(data.values))  # not that of the copy in float64
+        rounding = rounding_of(data.values)  # not that of the copy in float64
+        self.whitening = whiten(self._source, rounding=rounding, name=f"the training part of {self.name}")
         self.rank = self.whitening.rank_
         self.left_out = self.whitening.left_out_columns_
 

@@ -101,6 +101,19 @@ def test_language_models_get_a_mask_and_segments_and_other_inputs_are_refused(tm
         isorep.extract(tmp_path / "two.onnx", X)
 
 
+def test_an_output_that_depends_on_the_batch_is_called_as_in_the_file(tmp_path):
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    graph = part(5, part(1, 1) + part(2, INT64) + part(8, "axis") + part(7, b"\x00"))
+    graph += node("ReduceSum", ["x", "axis"], "sum") + node("Add", ["x", "sum"], "y")
+    graph += part(11, value("x", "n", 4)) + part(12, value("y", "n", 4))
+    path = tmp_path / "mixed.onnx"
+    path.write_bytes(model(graph))
+    with pytest.raises(InputError, match=r"layer 'y' gives an example other .*8-bit quantisation; --batch 1") as raised:
+        isorep.extract(path, X)
+    assert "batch_first" not in str(raised.value)
+    np.testing.assert_allclose(isorep.extract(path, X, batch=1)["output"].values, 2 * X, rtol=1e-6)
+
+
 def as_float(name, output):
     to_float = part(5, part(1, "to") + part(3, FLOAT) + part(20, 2))
     return part(1, part(1, name) + part(2, output) + part(3, output) + part(4, "Cast") + to_float)
