@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 
 import isorep
 from isorep import covariance
-from isorep.covariance import HARDLY, hardly_vary, left_out_sentence, resolve_alone, resolve_source
+from isorep.covariance import (
+    HARDLY,
+    factor_covariance,
+    hardly_vary,
+    least_squares,
+    left_out_sentence,
+    narrow_root,
+    resolve_alone,
+    resolve_source,
+)
 from isorep.moments import Moments, moments_alone
 from isorep.representation import rounding_of
 from isorep.rows import ProjectedRows
@@ -277,3 +286,21 @@ def test_triangular_roots_are_taken_only_where_all_directions_count(case, monkey
     np.testing.assert_allclose(quick.singular_values, plain.singular_values, rtol=1e-7)
     np.testing.assert_allclose(quick.root.T @ quick.root, plain.root.T @ plain.root, atol=1e-9)
     np.testing.assert_allclose(quick.whitener.T @ sums @ quick.whitener / 400, np.eye(quick.rank), atol=1e-6)
+
+
+@pytest.mark.parametrize("fall", [0, -4])
+def test_few_rows_of_many_columns_have_the_spectrum_of_a_full_decomposition(fall):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(30, 30)) * np.logspace(0, fall, 30) @ np.linalg.qr(rng.normal(size=(90, 30)))[0].T
+    rows -= rows.mean(axis=0)
+    sums = rows.T @ rows
+    root = narrow_root(sums, 30)
+    assert root.shape[1] in (29, 30)  # centred rows; one more may be rounding
+    np.testing.assert_allclose(root @ root.T, sums, atol=1e-13 * sums.max())
+    assert narrow_root(sums, 60) is None
+    factor = factor_covariance(sums, 30, np.zeros(90), 1e-16)
+    assert factor.rank == 29
+    np.testing.assert_allclose(factor.root.T @ factor.root, sums / 30, atol=1e-12 * sums.max())
+    np.testing.assert_allclose(factor.root @ factor.whitener, np.eye(29), atol=1e-6)
+    target = rows @ rng.normal(size=(90, 2))
+    np.testing.assert_allclose(rows @ least_squares(factor, rows.T @ target, 30), target, atol=1e-6)

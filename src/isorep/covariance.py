@@ -51,6 +51,7 @@ _EXACT = 1e-8  # error of an inverse, as the root times it shows, up to which it
 _FEW_DIGITS = 1e-6  # squared singular values, relative to the largest, down to which squares keep ten digits
 _BLIND = 1e-4  # standard deviation that directions taken for rounding may give to a whitened one
 _MOST_NAMED = 10
+_FEW_ROWS = 2  # times the rows are no more columns than a spectrum of these rows alone is worth
 
 HARDLY = 1e-4  # of the median column's spread: a column that varies by no more does not count as a dimension
 
@@ -188,11 +189,11 @@ def factor_covariance(sums: Array, n: int, mean: Array, rounding: float, *, any_
     left_out = np.zeros_like(constant) if any_scale else hardly_vary(spread, constant)
     scale = np.where(left_out, 0.0, spread)
     inverse = _inverse(scale)
-    values, vectors = linalg.eigh(_correlation(sums, n, inverse))
+    values, vectors = _spectrum(_correlation(sums, n, inverse), n)
     top = max(values[-1], 0.0)
     keep = values > max(rank_tolerance(rounding) ** 2, _FLOOR * 10) * top
     keep &= values > _noise_along(inverse[:, None] * vectors, noise)
-    all_values = linalg.eigvalsh(_correlation(sums, n, _inverse(spread))) if left_out.any() else values
+    all_values = _spectrum(_correlation(sums, n, _inverse(spread)), n)[0] if left_out.any() else values
     expected = min(len(scale) - int(constant.sum()), n - 1)
     resolved = rounding > _COARSE or int((all_values > _RESOLVED * max(all_values[-1], 0.0)).sum()) >= expected
     root_values = np.sqrt(values[keep])
@@ -208,6 +209,32 @@ def factor_covariance(sums: Array, n: int, mean: Array, rounding: float, *, any_
         resolved=bool(resolved),
         error=_error_of_sums(values[keep], local, mean),
     )
+
+
+def _spectrum(correlation: Array, n: int) -> tuple[Array, Array]:
+    """Eigenvalues in ascending order, and eigenvectors as columns, of a correlation matrix of ``n`` rows.
+
+    Of few rows it has few that are not zero, and the axes of a narrow root.
+    """
+    root = narrow_root(correlation, n)
+    if root is None:
+        return linalg.eigh(correlation)
+    axes = linalg.svd(root, full_matrices=False, overwrite_a=True)[0]
+    values, turn = linalg.eigh(axes.T @ correlation @ axes)  # the squares of the factor's deviations have fewer digits
+    return values, axes @ turn
+
+
+def narrow_root(sums: Array, n: int) -> Array | None:
+    r"""A matrix :math:`L` with as many columns as directions vary and :math:`LL^\top` the co-moments of ``n`` rows.
+
+    Cholesky's factorisation with pivots stops after these. None where rows are not few compared with the columns.
+    """
+    if _FEW_ROWS * n > len(sums):
+        return None
+    triangle, pivots, rank, _ = lapack.dpstrf(sums, lower=1)
+    root = np.empty((len(sums), rank))
+    root[pivots - 1] = np.tril(triangle[:, :rank])
+    return root
 
 
 def triangular_root(sums: Array, n: int, mean: Array, rounding: float) -> tuple[Array, float] | None:

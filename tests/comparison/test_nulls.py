@@ -174,3 +174,19 @@ def test_draws_of_more_columns_than_rows_are_those_in_the_span_of_the_rows(wide,
     turned_axes = errors(x @ rotation(d_x, 1), y @ rotation(d_y, 2), ["rigid", "linear"])
     np.testing.assert_allclose(turned_axes.draws["linear"], drawn.draws["linear"], rtol=1e-6)
     assert (drawn.observed["rigid"] < drawn.draws["rigid"].min(axis=1)).all() or wide != "both"
+
+
+@pytest.mark.filterwarnings("ignore:only .* rows for:UserWarning")
+@pytest.mark.parametrize("shape", [(60, 100), (70, 64), (250, 220)])
+def test_shuffled_pairings_of_few_float32_rows_are_those_of_float64(shape):
+    n, d = shape
+    rng = np.random.default_rng(0)
+    shared = rng.standard_t(5, size=(n, 20))
+    x, y = (shared @ rng.normal(size=(20, d)) + 0.3 * rng.normal(size=(n, d)) for _ in range(2))
+    options = {"rungs": ("rigid", "linear"), "n_null": 19, "worst_case": False}
+    exact, rounded = (isorep.compare(x.astype(dtype), y.astype(dtype), **options) for dtype in ("f8", "f4"))
+    for name, rung in exact.rungs.items():
+        found = rounded.rungs[name].null
+        np.testing.assert_allclose(found.draws, rung.null.draws, rtol=1e-2)  # the input is rounded, too
+        assert found.p_value == rung.null.p_value == 0.05
+        assert found.observed == pytest.approx(rung.held_out.mean, rel=0.2)

@@ -21,6 +21,7 @@ from ..covariance import (
     factor_covariance,
     factor_preconditioned,
     least_squares,
+    narrow_root,
     rank_tolerance,
     solve_well_conditioned,
 )
@@ -100,7 +101,9 @@ def column_errors(matrix: Array, shift: Array, n: int, xx: Array, xy: Array, yy:
 
     with ``yy`` the diagonal of :math:`Y` and ``shift`` the error :math:`s` at the rows' mean.
     """
-    around = yy + np.einsum("ij,ij->j", matrix, xx @ matrix) - 2 * np.einsum("ij,ij->j", matrix, xy)
+    root = narrow_root(xx, n)
+    mapped = np.einsum("ij,ij->j", matrix, xx @ matrix) if root is None else ((root.T @ matrix) ** 2).sum(axis=0)
+    around = yy + mapped - 2 * np.einsum("ij,ij->j", matrix, xy)
     return np.asarray(np.maximum(around, 0) + n * shift**2)
 
 
