@@ -189,11 +189,11 @@ def factor_covariance(sums: Array, n: int, mean: Array, rounding: float, *, any_
     left_out = np.zeros_like(constant) if any_scale else hardly_vary(spread, constant)
     scale = np.where(left_out, 0.0, spread)
     inverse = _inverse(scale)
-    values, vectors = _spectrum(_correlation(sums, n, inverse), n)
+    values, vectors = spectrum(_correlation(sums, n, inverse), n)
     top = max(values[-1], 0.0)
     keep = values > max(rank_tolerance(rounding) ** 2, _FLOOR * 10) * top
     keep &= values > _noise_along(inverse[:, None] * vectors, noise)
-    all_values = _spectrum(_correlation(sums, n, _inverse(spread)), n)[0] if left_out.any() else values
+    all_values = spectrum(_correlation(sums, n, _inverse(spread)), n)[0] if left_out.any() else values
     expected = min(len(scale) - int(constant.sum()), n - 1)
     resolved = rounding > _COARSE or int((all_values > _RESOLVED * max(all_values[-1], 0.0)).sum()) >= expected
     root_values = np.sqrt(values[keep])
@@ -211,16 +211,16 @@ def factor_covariance(sums: Array, n: int, mean: Array, rounding: float, *, any_
     )
 
 
-def _spectrum(correlation: Array, n: int) -> tuple[Array, Array]:
-    """Eigenvalues in ascending order, and eigenvectors as columns, of a correlation matrix of ``n`` rows.
+def spectrum(sums: Array, n: int) -> tuple[Array, Array]:
+    """Eigenvalues in ascending order, and eigenvectors as columns, of the co-moments of ``n`` rows.
 
-    Of few rows it has few that are not zero, and the axes of a narrow root.
+    Of few rows only those are computed that are not zero: they are the axes of a narrow root.
     """
-    root = narrow_root(correlation, n)
+    root = narrow_root(sums, n)
     if root is None:
-        return linalg.eigh(correlation)
+        return linalg.eigh(sums)
     axes = linalg.svd(root, full_matrices=False, overwrite_a=True)[0]
-    values, turn = linalg.eigh(axes.T @ correlation @ axes)  # the squares of the factor's deviations have fewer digits
+    values, turn = linalg.eigh(axes.T @ sums @ axes)  # the squares of the factor's deviations have fewer digits
     return values, axes @ turn
 
 

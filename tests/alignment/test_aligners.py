@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 import isorep
 from isorep import ICAAlignment, Identity, Linear, Moments, Rigid, SignedPermutation
 from isorep.alignment import base
+from isorep.alignment.base import nearest_rotation
 
 from ..data import mixing, noisy_pair, rotation, signed_permutation, sources
 
@@ -277,3 +278,13 @@ def test_a_rotation_between_spans_is_as_near_as_any_and_keeps_the_lengths_of_row
         mapped = fitted.apply(rows) - np.pad(fitted.target_mean, (0, max(widths) - len(fitted.target_mean)))
         expected = fitted.scale * np.linalg.norm(centred, axis=1)
         np.testing.assert_allclose(np.linalg.norm(mapped, axis=1), expected, rtol=1e-9)
+
+
+def test_the_rotation_of_few_rows_is_one_and_as_good_as_that_of_a_full_decomposition():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(20, 60)), rng.normal(size=(20, 60))
+    cross = (x - x.mean(axis=0)).T @ (y - y.mean(axis=0))
+    for found, overlap in (nearest_rotation(cross, 20), nearest_rotation(cross)):
+        np.testing.assert_allclose(found @ found.T, np.eye(60), atol=1e-12)
+        assert overlap == pytest.approx(np.linalg.svd(cross, compute_uv=False).sum())
+        assert np.vdot(found, cross) == pytest.approx(overlap)

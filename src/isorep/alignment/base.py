@@ -166,10 +166,21 @@ def signed_matrix(permutation: Array, signs: Array) -> Array:
     return matrix
 
 
-def nearest_rotation(cross: Array) -> tuple[Array, float]:
-    """The orthogonal matrix nearest to a square one (Procrustes), and the sum of its singular values."""
-    u, singular, vt = np.linalg.svd(cross)  # numpy's releases the GIL, scipy's does not
-    return np.asarray(u @ vt), float(singular.sum())
+def nearest_rotation(cross: Array, rows: int | None = None) -> tuple[Array, float]:
+    """The orthogonal matrix nearest to a square one (Procrustes), and the sum of its singular values.
+
+    The cross-moments of fewer ``rows`` than half of the columns have a rank below that. Their axes are found in a
+    random sketch, which spans them, and the rotation is completed between what is left on both sides.
+    """
+    if rows is None or 2 * rows > len(cross):
+        u, singular, vt = np.linalg.svd(cross)  # numpy's releases the GIL, scipy's does not
+        return np.asarray(u @ vt), float(singular.sum())
+    sketch = cross @ np.random.default_rng(0).standard_normal((len(cross), rows))
+    axes = np.linalg.qr(sketch)[0]
+    u, singular, vt = np.linalg.svd(axes.T @ cross, full_matrices=False)
+    sides = axes @ u, vt.T
+    left, right = (np.linalg.qr(side, mode="complete")[0][:, rows:] for side in sides)
+    return np.asarray(sides[0] @ vt + left @ right.T), float(singular.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,7 +272,7 @@ def rigid_maps(moments: Moments, *, quick: bool = False, spans: Spans | None = N
         polar = quick_polar(moments.xy, dead=_DEAD, resolved=_RESOLVED_QUICK if many else _RESOLVED)
     elif max(moments.xy.shape) > WIDE_MATRIX and moments.xy.shape[0] == moments.xy.shape[1]:
         polar = quick_polar(moments.xy, resolved=_RESOLVED_WIDE)
-    rotation, overlap = polar or nearest_rotation(padded(moments.xy))
+    rotation, overlap = polar or nearest_rotation(padded(moments.xy), moments.n)
     return orthogonal_map(moments, rotation, overlap), orthogonal_map(moments.swapped(), rotation.T, overlap)
 
 

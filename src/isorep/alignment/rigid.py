@@ -46,7 +46,7 @@ class Rigid(Aligner):
 
     def fit_moments(self, moments: Moments) -> Self:
         """Singular value decomposition of the cross-covariance."""
-        return self._with_rotation(moments, *nearest_rotation(padded(moments.xy)))
+        return self._with_rotation(moments, *nearest_rotation(padded(moments.xy), moments.n))
 
     def reversed(self, moments: Moments) -> Rigid:
         """The optimal map from target to source: the transposed rotation, with its own scale."""
