@@ -18,7 +18,7 @@ from typer import Option
 from typer.core import TyperCommand
 
 from ..errors import InputError, import_extra
-from ..files import visible
+from ..files import remove_unfinished, visible
 
 if TYPE_CHECKING:
     from ..results import ResultRecord
@@ -52,13 +52,16 @@ def progress_bar(quiet: bool) -> "Iterator[Progress]":
 
 
 @contextmanager
-def stopping(deadline: "Deadline", quiet: bool) -> Iterator[None]:
-    """The first Ctrl-C stops the deadline, so that there is a result of what was done; the second one interrupts."""
+def stopping(deadline: "Deadline", quiet: bool, *, at_once: bool = True) -> Iterator[None]:
+    """The first Ctrl-C stops the deadline, so that there is a result of what was done; the second one ends the process.
+
+    It does so at once, without waiting for threads; or by an interrupt, where a cluster has to be closed.
+    """
     before = signal.getsignal(signal.SIGINT)
 
     def stop(number: int, frame: Any) -> None:
         deadline.stopped = True
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, _quit if at_once else before)
         if not quiet:  # past the streams, which may be at work
             os.write(2, b"\nisorep: stopping; the result so far follows. Press Ctrl-C again to quit at once\n")
 
@@ -70,6 +73,15 @@ def stopping(deadline: "Deadline", quiet: bool) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _quit(number: int, frame: Any) -> None:
+    """End the process: what is at work in threads would be waited for otherwise."""
+    remove_unfinished()
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        os.write(2, b"\x1b[?25h\n")  # the cursor, which the bars have hidden
+    os.write(2, b"isorep: interrupted; nothing was written\n")
+    os._exit(130)
 
 
 @contextmanager

@@ -162,7 +162,7 @@ def command(
             settings |= {"diameter": diameter or "auto", "worst_case": worst_case, "fast": fast}
         if examples is not None:
             settings["examples"] = read_examples(examples)
-        with common.stopping(deadline, quiet):
+        with common.stopping(deadline, quiet, at_once=not in_chunks):
             if by_layer:
                 settings |= {"in_chunks": in_chunks, "preview": told}
                 result = compare_layers(*files, layers=names, **settings)
