@@ -8,6 +8,7 @@ from threadpoolctl import threadpool_limits
 
 import isorep
 from isorep.comparison.compare import NULL_SHARE
+from isorep.comparison.ladder import climb
 from isorep.comparison.null import default_draws
 from isorep.comparison.verdict import WITHOUT_NULL
 from isorep.rows import Deadline, OutOfTimeError
@@ -111,6 +112,41 @@ def test_fewer_draws_than_say_something_are_left_out_and_the_note_says_why(pair,
     assert result.left_out == ("100 of 100 shuffled pairings (fewer than 10 could be drawn)",)
     assert result.verdict.sentence == WITHOUT_NULL
     assert "drawn" not in WITHOUT_NULL
+
+
+def test_no_pairing_is_prepared_after_the_deadline(pair, monkeypatch):
+    prepared = []
+    monkeypatch.setattr("isorep.comparison.null._scenes", lambda *given: prepared.append(given))
+    isorep.compare(*pair, time_limit=1e-6)
+    isorep.compare_many(pair, time_limit=1e-6)
+    assert not prepared
+
+
+def test_a_look_at_few_rows_is_left_when_the_run_is_stopped(monkeypatch):
+    x = sources(400, 5)
+    x[0] *= 1000
+    y = x @ rotation(5, 0)
+    deadline = Deadline()
+
+    def stopped(*given):
+        deadline.stopped = True
+        return climb(*given)
+
+    whole = isorep.compare(x, y, rungs=["rigid", "linear"])
+    assert whole.views
+    monkeypatch.setattr("isorep.comparison.views.climb", stopped)
+    part = isorep.compare(x, y, rungs=["rigid", "linear"], time_limit=deadline)
+    assert part.views == ()
+    assert part.left_out == ("the look at what few rows or dimensions decide",)
+
+
+def test_progress_has_finer_steps_than_fits_and_brackets(pair):
+    told = {}
+    isorep.compare(*pair, n_null=5, progress=lambda stage, done, of: told.setdefault(stage, []).append((done, of)))
+    for stage, coarse in (("independent components", 8), ("worst case", 2)):
+        assert told[stage][0][0] == 0
+        assert told[stage][-1][0] == told[stage][-1][1]
+        assert len({done for done, _ in told[stage]}) > coarse + 1
 
 
 def test_the_only_rung_is_never_left_out(pair):

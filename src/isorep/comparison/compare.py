@@ -25,6 +25,7 @@ from .caveats import about_size, collect_caveats
 from .diameter import SEARCHES, Diameter
 from .examples import check_examples, shown_examples
 from .fits import PARTS, RUNGS, checked_rungs
+from .intervals import interval_ends
 from .ladder import (
     Design,
     Ladder,
@@ -185,14 +186,15 @@ def compare(
                 if "ica" in names:
                     until = deadline.share(ICA_SHARE) if len(names) > 1 else Deadline()
                     ladder = with_components(ladder, random_state, for_ica, until)
+            with watch("intervals"):
+                ends = interval_ends(ladder, for_blocks) if n_boot else None
             with watch("null"):
                 null = chance(ladder, draws, seeds[2], deadline.share(NULL_SHARE))
                 missing = draws - (0 if null is None else null.count)
                 if missing:
                     few = "" if null is not None else f" (fewer than {min(draws, FEWEST_DRAWS)} could be drawn)"
                     watch.left_out["null"] = f"{missing} of {draws} shuffled pairings{few}"
-            with watch("intervals"):
-                forward, reverse = directions(ladder, sizes, null, for_blocks if n_boot else None, tolerance, tail=tail)
+            forward, reverse = directions(ladder, sizes, null, ends, tolerance, tail=tail)
             certificates = None if worst is None else worst.result()
         with watch("figures"):
             used = match.source_rows
@@ -234,7 +236,7 @@ def compare(
         if null is not None and "linear" in names:
             with watch("views", deadline):
                 deadline.leave()
-                views = views_of(ladder, result, tolerance, random_state)
+                views = views_of(ladder, result, tolerance, random_state, deadline)
                 result = replace(
                     result,
                     views=views,

@@ -112,6 +112,8 @@ def shuffled_errors(
         x, y, centre = y, x, Centre(centre.target, centre.source, centre.dtype)
         icas = None if training.icas is None else training.icas[::-1]
         training = replace(training, roundings=training.roundings[::-1], icas=icas)
+    if deadline is not None and deadline.passed:
+        return None
     scenes = _scenes(x, y, shuffles, scoring, centre, training, names)
 
     def errors_of(partners: Array) -> dict[str, Array]:
