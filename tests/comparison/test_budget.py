@@ -114,6 +114,21 @@ def test_fewer_draws_than_say_something_are_left_out_and_the_note_says_why(pair,
     assert "drawn" not in WITHOUT_NULL
 
 
+def test_a_worst_case_that_is_cut_short_is_named(pair):
+    deadline = Deadline()
+
+    def stop(stage, done, total):
+        deadline.stopped = deadline.stopped or stage == "worst case"
+
+    result = isorep.compare(*pair, rungs=["rigid", "linear"], n_null=0, time_limit=deadline, progress=stop)
+    assert result.left_out == ("the last steps of the worst case",)
+    assert not result.to_dict()["worst_case"]["rigid"]["complete"]
+    whole = isorep.compare(*pair, rungs=["rigid", "linear"], n_null=0).worst_case["rigid"]
+    assert whole.complete
+    assert result.worst_case["rigid"].lower <= whole.upper
+    assert whole.lower <= result.worst_case["rigid"].upper
+
+
 def test_no_pairing_is_prepared_after_the_deadline(pair, monkeypatch):
     prepared = []
     monkeypatch.setattr("isorep.comparison.null._scenes", lambda *given: prepared.append(given))

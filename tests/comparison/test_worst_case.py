@@ -231,7 +231,7 @@ def test_no_scale_undercuts_the_distortion_with_a_scale(seed):
     """The value is the smallest over all scales, from below, and a fine grid of scales comes close to it."""
     rng = np.random.default_rng(seed)
     source = rng.gamma(2.0, size=400)
-    pairs = _Pairs(source, np.abs(0.3 * 10**seed * source + 0.1 * 10**seed * rng.normal(size=400)), 400)
+    pairs = _Pairs(source, np.abs(0.3 * 10**seed * source + 0.1 * 10**seed * rng.normal(size=400)), 400, 400)
     told = _smallest_distortion(pairs, scale=True)
     reached = [np.abs(pairs.target - s * source).max() for s in np.linspace(0, 1.0 * 10**seed, 4001)]
     assert told <= min(reached) * (1 + 1e-12)
@@ -290,6 +290,7 @@ def test_the_weighted_fits_look_at_the_deadline_in_every_step_and_the_bracket_ho
         cut = certify(x, y, moments, size, scales=(False, True), ids=None, seed=0, deadline=Looks(looks))
         assert len(fits) <= looks + 1 < needed
         for part, best in zip(cut, whole, strict=True):
+            assert (part.complete, best.complete) == (False, True)
             assert part.lower <= best.upper
             assert best.lower <= part.upper <= part.least_squares_sup
 
@@ -301,4 +302,5 @@ def test_distances_are_measured_as_far_as_time_allows():
         certify(x, y, moments, size, scales=[False], ids=None, seed=0, deadline=Looks(looks))[0] for looks in (10**6, 0)
     )
     assert 0 < cut.pairs_checked < whole.pairs_checked
+    assert (cut.complete, whole.complete) == (False, True)
     assert 0 < cut.distortion <= whole.distortion

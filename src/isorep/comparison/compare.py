@@ -268,6 +268,8 @@ def _worst_case(
     with watch("worst case", until):
         until.leave()
         certificates.append(bracket(ladder, sizes, seed, until))
+        if not all(certificates[0][name].complete for name in ("rigid", "rigid_with_scale")):
+            watch.left_out["worst case"] = "the last steps of the worst case"
     return certificates[0] if certificates else None
 
 

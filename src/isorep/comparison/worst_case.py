@@ -74,6 +74,7 @@ class WorstCase:
 
     ``lower <= inf_T sup_i |y_i - T x_i| <= upper`` holds for the rows at hand. ``rms <= rms_upper`` is the
     Powers-Størmer bound of the root mean square error by the nuclear norm of the difference of the Gram matrices.
+    ``complete`` is false where a deadline ended the search for narrower bounds.
     """
 
     group: str
@@ -89,6 +90,7 @@ class WorstCase:
     pairs_checked: int
     worst_rows: tuple[WorstRow, ...]
     unit: float = 1.0
+    complete: bool = True
 
     @property
     def closed(self) -> bool:
@@ -185,7 +187,7 @@ def certify(
         start = orthogonal_map(moments, *nearest_rotation(padded(moments.xy)), scale=scale)
         norms = _residuals(x, y, start)
         told = None if progress is None else partial(_share_told, progress, place, len(scales))
-        low, high, needed = _exchange(x, y, norms, scale, needed, until, told)
+        low, high, needed, complete = _exchange(x, y, norms, scale, needed, until, told)
         if pairs is None:
             pairs = _distorted_pairs(x, y, moments, norms, np.random.default_rng(seed), until)
         distortion = _smallest_distortion(pairs, scale)
@@ -210,6 +212,7 @@ def certify(
                     for row in worst
                 ),
                 unit=unit,
+                complete=complete and pairs.checked == pairs.wanted,
             )
         )
         if told:
@@ -252,8 +255,8 @@ def _exchange(
     first: Array | None,
     until: Deadline,
     told: Callable[[float], None] | None,
-) -> tuple[float, float, Array]:
-    """Lower and upper bound, given the residuals of a first map, and the rows of the final working set.
+) -> tuple[float, float, Array, bool]:
+    """Lower and upper bound, given the residuals of a first map; the rows of the last working set; whether it ended.
 
     The weighted fits run on a working set of rows; lower bounds from it are valid for all rows, and every map is
     evaluated on all of them. Rows with larger errors than those of the working set join it; it at most doubles.
@@ -265,12 +268,14 @@ def _exchange(
     working = _WorkingSet(first, np.full(len(first), 1.0 / len(first)))
     low, high, stalled = 0.0, float(norms.max()), 0
     budget = work = float(np.clip(_PASSES * n * d * d, *_BUDGET))
-    rounds, steps, a_step = 0, 1, 0.0
+    rounds, steps, a_step, late = 0, 1, 0.0, False
 
     def go_on(taken: int = 0) -> bool:
+        nonlocal late
         if told:
             told(min(max((rounds + taken / steps) / _ROUNDS, 1 - (work - taken * a_step) / budget), 1.0))
-        return not until.passed
+        late = until.passed
+        return not late
 
     while rounds < _ROUNDS and go_on():
         before = (low, high)
@@ -291,7 +296,7 @@ def _exchange(
         closed = high <= low * (1 + CLOSE)
         if closed or stalled == 2 or work < 0:  # the group is not convex: some gaps do not close
             break
-    return low, high, working.rows
+    return low, high, working.rows, not late or high <= low * (1 + CLOSE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -411,7 +416,7 @@ def _distorted_pairs(
         if until.passed:
             break
     source, target, reached = zip(*parts, strict=True)
-    return _Pairs(np.concatenate(source), np.concatenate(target), len(anchors) * sum(reached))
+    return _Pairs(np.concatenate(source), np.concatenate(target), len(anchors) * sum(reached), len(anchors) * n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -421,6 +426,7 @@ class _Pairs:
     source: Array
     target: Array
     checked: int
+    wanted: int
 
 
 def _cross_distances(anchors: Array, rows: Array) -> Array:
