@@ -195,6 +195,18 @@ def test_control_c_prints_and_writes_what_there_is(files):
     assert (files / "r.html").exists()
 
 
+def test_control_c_after_the_last_stage_leaves_a_complete_result(isorep_command, files, monkeypatch):
+    def stopped_late(*runs, time_limit, **settings):
+        result = compare(*runs, time_limit=time_limit, **settings)
+        time_limit.stopped = True
+        return result
+
+    compare = isorep.compare
+    monkeypatch.setattr(isorep, "compare", stopped_late)
+    done = isorep_command("compare", files / "a.npy", files / "b.npy", "--fast")
+    assert (done.code, done.err) == (130, "isorep: interrupted; the result is complete\n")
+
+
 def test_control_c_of_many_runs_prints_and_writes_what_there_is(files):
     three = [files / name for name in ("a.npy", "b.npy", "a.npy")]
     running = waiting(*three, "--json", files / "m.json", "--html", files / "m.html")

@@ -63,7 +63,8 @@ def stopping(deadline: "Deadline", quiet: bool, *, at_once: bool = True) -> Iter
         deadline.stopped = True
         signal.signal(signal.SIGINT, _quit if at_once else before)
         if not quiet:  # past the streams, which may be at work
-            os.write(2, b"\nisorep: stopping; the result so far follows. Press Ctrl-C again to quit at once\n")
+            again = b"Press Ctrl-C again to quit" + (b" at once" if at_once else b"")
+            os.write(2, b"\nisorep: stopping; the result so far follows. " + again + b"\n")
 
     if before is not signal.default_int_handler:  # ignored, or somebody else's
         yield

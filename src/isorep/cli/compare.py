@@ -183,7 +183,9 @@ def command(
             _print_comparison(result, reverse=reverse)
         common.tell_outputs(json, html)
     if deadline.stopped:
-        raise common.Interrupted("the result is incomplete, see its notes")
+        parts: list[Any] = [result, *(result.layers.values() if isinstance(result, LayerComparison) else ())]
+        incomplete = any(each.left_out for each in parts)
+        raise common.Interrupted("the result is incomplete, see its notes" if incomplete else "the result is complete")
     if limit is not None:
         _judge(result, *limit)
 
