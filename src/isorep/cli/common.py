@@ -39,13 +39,15 @@ def progress_bar(quiet: bool) -> "Iterator[Progress]":
 
     with bars_on_terminal(quiet) as bars:
         tasks: dict[str, Any] = {}
+        before: dict[str, int] = {}
 
         def report(stage: str, done: int, total: int) -> None:
             stage = visible(stage)
             if stage not in tasks:
                 tasks[stage] = bars.add_task(stage, total=total, words="")
-            elif done == 0:  # the same stage again, of the next layer
+            elif done == 0 and before[stage]:  # the same stage again, of the next layer
                 bars.reset(tasks[stage])
+            before[stage] = done
             bars.update(tasks[stage], completed=done, total=total)
 
         yield no_progress if bars is None else report
