@@ -12,7 +12,7 @@ import pytest
 
 from isorep import files
 from isorep.errors import InputError
-from isorep.files import alone_in, replacing, visible, write_text
+from isorep.files import alone_in, remove_unfinished, replacing, visible, write_text
 
 WRITER = """
 import sys, time
@@ -161,3 +161,17 @@ def test_a_library_with_temporary_files_of_its_own_leaves_them_in_a_folder_that_
         made.write_text("after")
     assert [path.name for path in tmp_path.iterdir()] == ["m.safetensors"]
     assert target.read_text() == "after"
+
+
+def test_what_is_unfinished_is_removed_on_request(tmp_path):
+    left = []
+
+    def write():
+        with replacing(tmp_path / "a.json") as temporary:
+            temporary.write_text("half")
+            remove_unfinished()
+            left.extend(tmp_path.iterdir())
+
+    with pytest.raises(FileNotFoundError):
+        write()
+    assert left == []

@@ -322,6 +322,12 @@ def _exchanged(one: Path, other: Path) -> bool:
     return bool(call(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
 
 
+def remove_unfinished() -> None:
+    """Remove the temporary files and folders of this process, which is about to end without tidying up."""
+    for path in list(_WRITING):
+        _remove(path)
+
+
 def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)

@@ -110,9 +110,12 @@ def test_fast_and_time_limit_of_files(isorep_command, files):
     many = isorep_command("compare", *both, both[0], "--fast", "--null", "2")
     assert many.code == 0, many.err
     assert "\nica" not in many.out
-    refused = isorep_command("compare", *both, both[0], "--time-limit", "3")
-    assert refused.code == 2
-    assert "--time-limit is for two files, and 3 were named" in refused.err
+    short = isorep_command("compare", *both, both[0], "--time-limit", "0.000001", "--json", files / "m.json")
+    assert short.code == 0, short.err
+    assert "note: left out by the time limit: independent components, 60 of 60 shuffled pairings" in short.out
+    told = json.loads((files / "m.json").read_text())
+    assert told["settings"]["time_limit"] == 0.000001
+    assert told["left_out"][0] == "independent components"
 
 
 def test_a_folder_of_layers_beside_anything_else_is_refused(isorep_command, folders, files, tmp_path):  # noqa: F811
@@ -149,14 +152,21 @@ WAITING = """
 import os, signal, sys, time
 import isorep.comparison
 from isorep.cli.main import run
-room = sys.modules["isorep.comparison.compare"]
-chance = room.chance
-def waiting(ladder, n_null, seeds, deadline):
-    print("waiting", file=sys.stderr, flush=True)
-    while not deadline.passed or "STUBBORN" in os.environ:
+def made_to_wait(room, name):
+    room, work = sys.modules[room], getattr(sys.modules[room], name)
+    def waiting(*given):
+        print("waiting", file=sys.stderr, flush=True)
+        while not given[-1].passed or "STUBBORN" in os.environ:
+            time.sleep(0.01)
+        return work(*given)
+    setattr(room, name, waiting)
+made_to_wait("isorep.comparison.compare", "chance")
+made_to_wait("isorep.comparison.many", "nulls_of")
+def for_ever(*given):
+    while True:
         time.sleep(0.01)
-    return chance(ladder, n_null, seeds, deadline)
-room.chance = waiting
+if "STUBBORN" in os.environ:
+    sys.modules["isorep.comparison.compare"].bracket = for_ever  # in a thread of its own
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have had it ignored
 run()
 """
@@ -185,6 +195,30 @@ def test_control_c_prints_and_writes_what_there_is(files):
     assert (files / "r.html").exists()
 
 
+def test_control_c_after_the_last_stage_leaves_a_complete_result(isorep_command, files, monkeypatch):
+    def stopped_late(*runs, time_limit, **settings):
+        result = compare(*runs, time_limit=time_limit, **settings)
+        time_limit.stopped = True
+        return result
+
+    compare = isorep.compare
+    monkeypatch.setattr(isorep, "compare", stopped_late)
+    done = isorep_command("compare", files / "a.npy", files / "b.npy", "--fast")
+    assert (done.code, done.err) == (130, "isorep: interrupted; the result is complete\n")
+
+
+def test_control_c_of_many_runs_prints_and_writes_what_there_is(files):
+    three = [files / name for name in ("a.npy", "b.npy", "a.npy")]
+    running = waiting(*three, "--json", files / "m.json", "--html", files / "m.html")
+    printed, said = running.communicate()
+    assert running.returncode == 130
+    assert said.endswith("isorep: interrupted; the result is incomplete, see its notes\n")
+    assert "linear " in printed
+    assert "note: the run was stopped; left out: 60 of 60 shuffled pairings" in printed
+    assert json.loads((files / "m.json").read_text())["settings"]["stopped"]
+    assert (files / "m.html").exists()
+
+
 def test_control_c_leaves_out_the_layers_that_were_not_begun(folders):  # noqa: F811
     running = waiting(*folders, "--time-limit", "1000")
     printed, _ = running.communicate()
@@ -198,7 +232,10 @@ def test_a_second_control_c_leaves_at_once(files):
     running.stderr.readline()
     assert running.stderr.readline().startswith("isorep: stopping")
     running.send_signal(signal.SIGINT)
-    printed, said = running.communicate()
+    try:
+        printed, said = running.communicate(timeout=60)
+    finally:
+        running.kill()
     assert (running.returncode, printed) == (130, "")
     assert said == "isorep: interrupted; nothing was written\n"
     assert not (files / "r.json").exists()
@@ -228,3 +265,12 @@ def test_rungs_are_told_on_a_terminal_as_soon_as_they_are_known(folders):  # noq
         assert f"layer {layer}, held-out errors so far: identity " in text
     assert "layers" in text
     assert "so far" not in done.stdout
+
+
+def test_rungs_of_many_runs_are_told_on_a_terminal(isorep_command, files, monkeypatch):
+    told = []
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr("isorep.cli.common.warn", told.append)
+    many = [files / name for name in ("a.npy", "b.npy", "a.npy")]
+    assert isorep_command("compare", *many, "--fast", "--null", "2").code == 0
+    assert told[0].startswith("mean over all pairs of 3 runs, held-out errors so far: identity ")

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -12,8 +13,11 @@ from scipy.spatial.distance import pdist
 import isorep
 from isorep.comparison.worst_case import CLOSE, _Pairs, _smallest_distortion, certify, sample_claim, worst_case
 from isorep.moments import Moments
+from isorep.rows import Deadline
 
 from ..data import noisy_pair, rotation
+
+worst_case_room = sys.modules["isorep.comparison.worst_case"]  # the package has a function of this name
 
 
 def smallest_ball(points):
@@ -227,7 +231,7 @@ def test_no_scale_undercuts_the_distortion_with_a_scale(seed):
     """The value is the smallest over all scales, from below, and a fine grid of scales comes close to it."""
     rng = np.random.default_rng(seed)
     source = rng.gamma(2.0, size=400)
-    pairs = _Pairs(source, np.abs(0.3 * 10**seed * source + 0.1 * 10**seed * rng.normal(size=400)), 400)
+    pairs = _Pairs(source, np.abs(0.3 * 10**seed * source + 0.1 * 10**seed * rng.normal(size=400)), 400, 400)
     told = _smallest_distortion(pairs, scale=True)
     reached = [np.abs(pairs.target - s * source).max() for s in np.linspace(0, 1.0 * 10**seed, 4001)]
     assert told <= min(reached) * (1 + 1e-12)
@@ -258,3 +262,45 @@ def test_more_columns_than_rows_are_bracketed_as_in_the_coordinates_of_their_spa
         assert max(few.lower, many.lower) <= min(few.upper, many.upper) * (1 + 1e-9)
         assert many.least_squares_sup == pytest.approx(few.least_squares_sup, rel=1e-6)
         assert many.rms == pytest.approx(few.rms, rel=1e-6)
+
+
+class Looks(Deadline):
+    """A deadline that passes after some looks at it."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.left = count
+
+    @property
+    def passed(self):
+        self.left -= 1
+        return self.left < 0
+
+
+def test_the_weighted_fits_look_at_the_deadline_in_every_step_and_the_bracket_holds(monkeypatch):
+    x, y = noisy_pair(600, 4, 0.1)
+    fits = []
+    fit = worst_case_room._weighted_fit
+    monkeypatch.setattr(worst_case_room, "_weighted_fit", lambda *given: (fits.append(given), fit(*given))[1])
+    moments, size = Moments.from_rows(x, y), pdist(x).max()
+    whole = certify(x, y, moments, size, scales=(False, True), ids=None, seed=0)
+    needed = len(fits)
+    for looks in (0, 1, 5):
+        fits.clear()
+        cut = certify(x, y, moments, size, scales=(False, True), ids=None, seed=0, deadline=Looks(looks))
+        assert len(fits) <= looks + 1 < needed
+        for part, best in zip(cut, whole, strict=True):
+            assert (part.complete, best.complete) == (False, True)
+            assert part.lower <= best.upper
+            assert best.lower <= part.upper <= part.least_squares_sup
+
+
+def test_distances_are_measured_as_far_as_time_allows():
+    x, y = noisy_pair(30_000, 2, 0.1)
+    moments, size = Moments.from_rows(x, y), 1.0
+    whole, cut = (
+        certify(x, y, moments, size, scales=[False], ids=None, seed=0, deadline=Looks(looks))[0] for looks in (10**6, 0)
+    )
+    assert 0 < cut.pairs_checked < whole.pairs_checked
+    assert (cut.complete, whole.complete) == (False, True)
+    assert 0 < cut.distortion <= whole.distortion

@@ -18,7 +18,7 @@ from typer import Option
 from typer.core import TyperCommand
 
 from ..errors import InputError, import_extra
-from ..files import visible
+from ..files import remove_unfinished, visible
 
 if TYPE_CHECKING:
     from ..results import ResultRecord
@@ -39,28 +39,34 @@ def progress_bar(quiet: bool) -> "Iterator[Progress]":
 
     with bars_on_terminal(quiet) as bars:
         tasks: dict[str, Any] = {}
+        before: dict[str, int] = {}
 
         def report(stage: str, done: int, total: int) -> None:
             stage = visible(stage)
             if stage not in tasks:
                 tasks[stage] = bars.add_task(stage, total=total, words="")
-            elif done == 0:  # the same stage again, of the next layer
+            elif done == 0 and before[stage]:  # the same stage again, of the next layer
                 bars.reset(tasks[stage])
+            before[stage] = done
             bars.update(tasks[stage], completed=done, total=total)
 
         yield no_progress if bars is None else report
 
 
 @contextmanager
-def stopping(deadline: "Deadline", quiet: bool) -> Iterator[None]:
-    """The first Ctrl-C stops the deadline, so that there is a result of what was done; the second one interrupts."""
+def stopping(deadline: "Deadline", quiet: bool, *, at_once: bool = True) -> Iterator[None]:
+    """The first Ctrl-C stops the deadline, so that there is a result of what was done; the second one ends the process.
+
+    It does so at once, without waiting for threads; or by an interrupt, where a cluster has to be closed.
+    """
     before = signal.getsignal(signal.SIGINT)
 
     def stop(number: int, frame: Any) -> None:
         deadline.stopped = True
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, _quit if at_once else before)
         if not quiet:  # past the streams, which may be at work
-            os.write(2, b"\nisorep: stopping; the result so far follows. Press Ctrl-C again to quit at once\n")
+            again = b"Press Ctrl-C again to quit" + (b" at once" if at_once else b"")
+            os.write(2, b"\nisorep: stopping; the result so far follows. " + again + b"\n")
 
     if before is not signal.default_int_handler:  # ignored, or somebody else's
         yield
@@ -70,6 +76,15 @@ def stopping(deadline: "Deadline", quiet: bool) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _quit(number: int, frame: Any) -> None:
+    """End the process: what is at work in threads would be waited for otherwise."""
+    remove_unfinished()
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        os.write(2, b"\x1b[?25h\n")  # the cursor, which the bars have hidden
+    os.write(2, b"isorep: interrupted; nothing was written\n")
+    os._exit(130)
 
 
 @contextmanager

@@ -77,7 +77,7 @@ def command(
         float | None,
         Option(
             metavar="SECONDS",
-            help="Skip what does not fit into this time, and say what was skipped (two files only); default: no limit.",
+            help="Skip what does not fit into this time, and say what was skipped; default: no limit.",
         ),
     ] = None,
     reverse: Annotated[
@@ -110,8 +110,8 @@ def command(
 ) -> None:
     """Are A and B the same, and up to what? Many runs: all pairs, a consensus, recurring components, outliers.
 
-    Prints the verdict, then the held-out error of every rung of the ladder. Ctrl-C stops a comparison of two runs and
-    prints the result so far.
+    Prints the verdict, then the held-out error of every rung of the ladder. Ctrl-C stops the comparison and prints the
+    result so far.
     """
     from .. import Ensemble, LayerComparison, compare, compare_layers, compare_many
     from ..comparison import RUNGS
@@ -129,7 +129,7 @@ def command(
     common.require_outputs([json, html], *files)
     only_two = {"--boot": boot, "--diameter": diameter, "--worst-case": worst_case, "--reverse": reverse or None}
     only_two |= {"--examples": examples}
-    for option, value in (only_two | {"--time-limit": time_limit}).items():
+    for option, value in only_two.items():
         if value is not None and len(files) > 2:
             raise InputError(f"{option} is for two files, and {len(files)} were named")
     by_layer = _by_layer(files, layers, ids)
@@ -156,21 +156,23 @@ def command(
         warnings.simplefilter("ignore", UserWarning)  # the same sentences are printed as notes
         reading: dict[str, Any] = {"ids": ids, "besides": [groups, within], "in_chunks": in_chunks}
         runs = [] if by_layer else [read(file, **reading) for file in files]
-        settings["progress"] = progress
+        settings |= {"progress": progress, "time_limit": deadline}
         if len(files) == 2:
             settings |= {"n_null": null, "n_boot": 1000 if boot is None else boot}
             settings |= {"diameter": diameter or "auto", "worst_case": worst_case, "fast": fast}
-            with common.stopping(deadline, quiet):
-                if by_layer:
-                    settings |= {"in_chunks": in_chunks, "time_limit": deadline, "preview": told}
-                    result = compare_layers(*files, layers=names, **settings)
-                else:
-                    settings["examples"] = None if examples is None else read_examples(examples)
-                    preview = None if told is None else partial(told, f"{runs[0].name} -> {runs[1].name}", kind="")
-                    result = compare(*runs, time_limit=deadline, preview=preview, **settings)
-        else:
-            settings |= {"n_null": 20 if null is None else null, "residuals": residuals}
-            result = compare_many(runs, **settings)
+        if examples is not None:
+            settings["examples"] = read_examples(examples)
+        with common.stopping(deadline, quiet, at_once=not in_chunks):
+            if by_layer:
+                settings |= {"in_chunks": in_chunks, "preview": told}
+                result = compare_layers(*files, layers=names, **settings)
+            elif len(files) == 2:
+                preview = None if told is None else partial(told, f"{runs[0].name} -> {runs[1].name}", kind="")
+                result = compare(*runs, preview=preview, **settings)
+            else:
+                settings |= {"n_null": 20 if null is None else null, "residuals": residuals}
+                preview = None if told is None else partial(told, f"mean over all pairs of {len(runs)} runs", kind="")
+                result = compare_many(runs, preview=preview, **settings)
     common.write_outputs(result, json, html)
     if not quiet:
         if isinstance(result, Ensemble):
@@ -181,7 +183,9 @@ def command(
             _print_comparison(result, reverse=reverse)
         common.tell_outputs(json, html)
     if deadline.stopped:
-        raise common.Interrupted("the result is incomplete, see its notes")
+        parts: list[Any] = [result, *(result.layers.values() if isinstance(result, LayerComparison) else ())]
+        incomplete = any(each.left_out for each in parts)
+        raise common.Interrupted("the result is incomplete, see its notes" if incomplete else "the result is complete")
     if limit is not None:
         _judge(result, *limit)
 
@@ -247,7 +251,7 @@ def _by_layer(files: list[str], layers: str | None, ids: str | None) -> bool:
 
 
 def _tell(what: str, rungs: dict[str, float], kind: str = "layer ") -> None:
-    """The rungs that are known so far of a layer, or of a pair, above the bars."""
+    """The rungs that are known so far of a layer, of a pair or of many runs, above the bars."""
     from ..results import decimals
 
     if rungs:

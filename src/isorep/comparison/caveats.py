@@ -34,7 +34,7 @@ def collect_caveats(
     """All caveats that apply."""
     sides, design, moments = (result.source, result.target), ladder.design, ladder.moments
     return [
-        *_about_time(result),
+        *about_time(result.left_out, result.settings["stopped"]),
         *about_size(result.source.rows, max(side.columns for side in sides), result.settings["folds"]),
         *about_pairing(result, ladder),
         *_about_rows(result, match),
@@ -69,12 +69,12 @@ def about_pairing(result: Comparison, ladder: Ladder) -> list[str]:
     return [] if said is None else [said]
 
 
-def _about_time(result: Comparison) -> list[str]:
+def about_time(left_out: Sequence[str], stopped: bool) -> list[str]:
     """What was left out, and why."""
-    if not result.left_out:
+    if not left_out:
         return []
-    why = "the run was stopped; left out" if result.settings["stopped"] else "left out by the time limit"
-    return [f"{why}: {', '.join(result.left_out)}"]
+    why = "the run was stopped; left out" if stopped else "left out by the time limit"
+    return [f"{why}: {', '.join(left_out)}"]
 
 
 def about_copies(

@@ -21,10 +21,11 @@ from ..resampling import common_codes
 from ..rows import Deadline, OutOfTimeError, Progress, equal_rows, no_progress
 from ..settings import check_choice, check_counts, check_seed, check_tolerance
 from ..threads import alone_if_small, many_if_wide, one_blas_thread
-from .caveats import collect_caveats, too_few_rows
+from .caveats import about_size, collect_caveats
 from .diameter import SEARCHES, Diameter
 from .examples import check_examples, shown_examples
 from .fits import PARTS, RUNGS, checked_rungs
+from .intervals import interval_ends
 from .ladder import (
     Design,
     Ladder,
@@ -39,12 +40,12 @@ from .ladder import (
     wants_worst_case,
     with_components,
 )
-from .null import DRAWS, FEW_DRAWS, default_draws
+from .null import DRAWS, FEW_DRAWS, FEWEST_DRAWS, default_draws
 from .result import Comparison
 from .verdict import TOLERANCE
 from .views import qualified, views_of
 
-_ICA_SHARE, _NULL_SHARE = 0.5, 0.8  # of the time that is left when they begin
+ICA_SHARE, NULL_SHARE = 0.5, 0.8  # of the time that is left when they begin
 Preview = Callable[[dict[str, float]], None]
 
 
@@ -183,15 +184,17 @@ def compare(
             worst = beside.start(_worst_case, ladder, sizes, random_state, watch) if wanted else None
             with watch("independent components", deadline):
                 if "ica" in names:
-                    until = deadline.share(_ICA_SHARE) if len(names) > 1 else Deadline()
+                    until = deadline.share(ICA_SHARE) if len(names) > 1 else Deadline()
                     ladder = with_components(ladder, random_state, for_ica, until)
+            with watch("intervals"):
+                ends = interval_ends(ladder, for_blocks) if n_boot else None
             with watch("null"):
-                null = chance(ladder, draws, seeds[2], deadline.share(_NULL_SHARE))
+                null = chance(ladder, draws, seeds[2], deadline.share(NULL_SHARE))
                 missing = draws - (0 if null is None else null.count)
                 if missing:
-                    watch.left_out["null"] = f"{missing} of {draws} shuffled pairings"
-            with watch("intervals"):
-                forward, reverse = directions(ladder, sizes, null, for_blocks if n_boot else None, tolerance, tail=tail)
+                    few = "" if null is not None else f" (fewer than {min(draws, FEWEST_DRAWS)} could be drawn)"
+                    watch.left_out["null"] = f"{missing} of {draws} shuffled pairings{few}"
+            forward, reverse = directions(ladder, sizes, null, ends, tolerance, tail=tail)
             certificates = None if worst is None else worst.result()
         with watch("figures"):
             used = match.source_rows
@@ -233,7 +236,7 @@ def compare(
         if null is not None and "linear" in names:
             with watch("views", deadline):
                 deadline.leave()
-                views = views_of(ladder, result, tolerance, random_state)
+                views = views_of(ladder, result, tolerance, random_state, deadline)
                 result = replace(
                     result,
                     views=views,
@@ -243,8 +246,9 @@ def compare(
     result = replace(result, left_out=watch.told(), seconds=watch.seconds)
     missing_ica = wanted_ica and "ica" not in names
     caveats = collect_caveats(result, ladder, match, repeats, missing_ica)
-    if too_few_rows(pair.n, max(pair.x.shape[1], pair.y.shape[1])):
-        warnings.warn(caveats[0], stacklevel=2)
+    few_rows = about_size(pair.n, max(pair.x.shape[1], pair.y.shape[1]), folds)
+    if few_rows:
+        warnings.warn(few_rows[0], stacklevel=2)
     return replace(result, caveats=tuple(caveats))
 
 
@@ -264,6 +268,8 @@ def _worst_case(
     with watch("worst case", until):
         until.leave()
         certificates.append(bracket(ladder, sizes, seed, until))
+        if not all(certificates[0][name].complete for name in ("rigid", "rigid_with_scale")):
+            watch.left_out["worst case"] = "the last steps of the worst case"
     return certificates[0] if certificates else None
 
 
@@ -315,5 +321,6 @@ _LEFT_OUT = {
     "independent components": "independent components",
     "null": "shuffled pairings",
     "worst case": "the worst case",
+    "residuals": "largest errors and quantiles",
     "views": "the look at what few rows or dimensions decide",
 }

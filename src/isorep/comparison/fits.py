@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from zlib import crc32
 
@@ -210,19 +211,25 @@ def unmix(
         if widths[run] > WIDE_MATRIX or (part is None and chosen[run].size * widths[run] > _SIDE_BY_SIDE)
     ]
 
+    shares = dict.fromkeys(jobs, 0.0)
+
+    def tell(job: tuple[int, int | None], share: float) -> None:
+        shares[job] = max(share, shares[job])
+        report("independent components", int(100 * sum(shares.values())), 100 * len(jobs))
+
     def fitted(job: tuple[int, int | None]) -> FittedICA:
         run, part = job
         rows = chosen[run] if part is None else chosen[run][part_of[chosen[run]] == part]
         values = runs[run]
         everything = len(rows) == values.shape[0]
         if everything and values.dtype in FLOATS:  # the passes read a file themselves
-            return _fitted_ica(values, rounding_of(values), seed, deadline)
+            return _fitted_ica(values, rounding_of(values), seed, deadline, partial(tell, job))
         sample = read_rows(values, slice(None) if everything else rows)
         if len(sample) < 2 or not (sample != sample[0]).any():  # differences of float16 may overflow
             return _no_components(values.shape[1])
         sample = sample if sample.dtype in FLOATS else sample.astype(np.float64)
         if part is None:
-            return _fitted_ica(sample, rounding_of(values), seed, deadline)
+            return _fitted_ica(sample, rounding_of(values), seed, deadline, partial(tell, job))
         # The rows decide, and not the order of the runs.
         turns = np.random.default_rng([seed, part, crc32(sample[:_TELLING].tobytes())])
         if sample.shape[1] > WIDE_MATRIX and len(sample) < ROWS_A_DIMENSION * sample.shape[1]:
@@ -230,16 +237,16 @@ def unmix(
             unknown = _undetermined(sample, rounding_of(values), turns)
             if unknown is not None:
                 return unknown
-        ica = _fitted_ica(sample, rounding_of(values), seed, deadline)
+        ica = _fitted_ica(sample, rounding_of(values), seed, deadline, partial(tell, job))
         return ica if len(ica.components) <= WIDE else _undetermined_turned(ica, turns)
 
     fits: dict[tuple[int, int | None], FittedICA] = {}
 
     def keep(job: tuple[int, int | None], ica: FittedICA) -> None:
         fits[job] = ica
-        report("independent components", len(fits), len(jobs))
+        tell(job, 1.0)
 
-    report("independent components", 0, len(jobs))
+    report("independent components", 0, 100 * len(jobs))
     for job in large:
         keep(job, fitted(job))
     others = [job for job in jobs if job not in fits]
@@ -338,7 +345,9 @@ def _ica_maps(training: Moments, source: FittedICA, target: FittedICA) -> Maps:
     )
 
 
-def _fitted_ica(rows: Matrix, rounding: float, seed: int, deadline: Deadline) -> FittedICA:
+def _fitted_ica(
+    rows: Matrix, rounding: float, seed: int, deadline: Deadline, tell: Callable[[float], None]
+) -> FittedICA:
     """The ICA of some rows; the comparison's caveats report convergence and Gaussian components.
 
     With few rows per column, and in thousands of columns, a search follows only where more than a few components can
@@ -350,8 +359,9 @@ def _fitted_ica(rows: Matrix, rounding: float, seed: int, deadline: Deadline) ->
     n, d = (int(size) for size in rows.shape)
     sweeps = int(np.clip(_ICA_WORK / (4 * n * d**2), *_ICA_SWEEPS))
 
-    def report(*_: object) -> None:
+    def report(spent: float, contrast: float, left: float) -> None:
         deadline.leave()
+        tell(1 - left)
 
     if d > WIDE_MATRIX or (d > WIDE and n < _FEW_ROWS * d):
         few = few_components(source, whitening, contrast, seed, tol=_ICA_TOL, max_iter=sweeps, report=report)

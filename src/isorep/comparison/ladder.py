@@ -21,7 +21,7 @@ from ..threads import WIDE_MATRIX
 from . import figures
 from .diameter import Diameter, find_diameter
 from .fits import PARTS, TrainingSet, UnmixedSide, fit_all, ica_rung_by_part, paired_sample, unmix
-from .intervals import Ends, interval_ends, pulled_rungs, through_maps
+from .intervals import Ends, pulled_rungs, through_maps
 from .null import Scoring, ShuffledErrors, null_rows, shuffled_errors
 from .residuals import Centre, FittedRung, Residuals, residual_pass, told_efficiency
 from .result import Direction, Rung
@@ -224,17 +224,16 @@ def directions(
     ladder: Ladder,
     sizes: tuple[Diameter, Diameter],
     null: ShuffledErrors | None,
-    rng: np.random.Generator | None,
+    ends: Sequence[dict[str, Ends]] | None,
     tolerance: float,
     *,
     tail: bool = False,
 ) -> tuple[Direction, Direction]:
     """Residuals into records, source onto target and the reverse.
 
-    Intervals are computed only with a generator for their blocks. P-values are counted, or come from a fitted tail.
+    There are intervals only with their ends. P-values are counted, or come from a fitted tail.
     """
     design = ladder.design
-    ends = None if rng is None else interval_ends(ladder, rng)
     scored = None if design.scored is None else int(design.scored.sum())
     widths = (design.pair.x.shape[1], design.pair.y.shape[1])
     records = []

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 from ..alignment.base import QUANTILES, row_axes, summarise
 from ..covariance import Factor
 from ..errors import InputError
-from ..moments import JointMoments, joint_moments, merged, require_joint_memory
+from ..moments import joint_moments, merged, require_joint_memory
 from ..pairs import Repeats, broken_pairing, describe_side, hold_out, rms_radius, working_dtype
 from ..representation import Array, Matrix, Representation, match_rows, reading_notes, rounding_of, told_apart
 from ..resampling import Null, Shuffles, assign_folds, common_codes
@@ -27,7 +28,7 @@ from ..results import decimals
 from ..rows import Deadline, Progress, equal_rows, kept_by_workers, no_progress, read_rows, select
 from ..settings import check_counts, check_seed, check_tolerance
 from ..storage import loaded
-from ..threads import one_blas_thread
+from ..threads import Crew, one_blas_thread
 from .caveats import (
     about_classes,
     about_components,
@@ -37,9 +38,10 @@ from .caveats import (
     about_offset,
     about_sides,
     about_size,
+    about_time,
     about_units,
-    too_few_rows,
 )
+from .compare import ICA_SHARE, NULL_SHARE, Preview, Stopwatch, as_deadline
 from .consensus import Consensus, find_consensus
 from .diameter import Diameter, find_diameter
 from .fits import PARTS, RUNGS, UnmixedSide, checked_rungs, paired_sample, unmix
@@ -47,7 +49,7 @@ from .many_errors import AllPairs, PairErrors, factor_runs, half_shares, identit
 from .many_result import Ensemble
 from .many_verdict import LEAST_RUNS, cluster, find_outliers, judge_ensemble, pair_rungs
 from .null import Scoring, shuffled_errors
-from .recurrence import components_of, dimensions_of
+from .recurrence import Components, components_of, dimensions_of
 from .residuals import Centre, FittedRung, residual_pass
 from .verdict import TOLERANCE
 
@@ -69,8 +71,10 @@ def compare_many(
     n_null: int = 20,
     tolerance: float = TOLERANCE,
     residuals: bool = False,
+    time_limit: float | Deadline | None = None,
     random_state: int = 0,
     progress: Progress | None = None,
+    preview: Preview | None = None,
 ) -> Ensemble:
     r"""Compare many runs: do they share one representation, up to which transformation, and which are outliers?
 
@@ -109,10 +113,16 @@ def compare_many(
     residuals : bool
         Also compute mean, largest error and quantiles, in diameters of the target; takes one pass over the rows of
         every pair. Default: no.
+    time_limit : float, optional
+        Seconds to spend. Errors of every rung but ICA are always computed; ICA, the null and ``residuals`` only as far
+        as time allows. ``left_out`` lists what was skipped. Results then depend on the machine. A
+        :class:`isorep.rows.Deadline` can also be stopped from outside.
     random_state : int
         Seed of the folds, the null and the rows that ICA samples; folds are those of :func:`isorep.compare`.
     progress : callable, optional
         Called with the name of the stage, the number of steps done and the total.
+    preview : callable, optional
+        Called with the mean held-out error over all pairs of every rung but ICA, as soon as they are known.
 
     Returns
     -------
@@ -132,28 +142,33 @@ def compare_many(
     check_counts(folds=(folds, 2), n_null=(n_null, 0))
     check_tolerance(tolerance)
     check_seed(random_state)
-    gathered = gather(runs, names, groups, join, within)
-    require_joint_memory(gathered.widths, folds)
-    design = design_of(gathered, wanted, folds, random_state, progress or no_progress)
-    result, background = ensemble(design, tolerance, residuals, n_null)
+    deadline, watch = as_deadline(time_limit), Stopwatch()
+    with watch("reading"):
+        gathered = gather(runs, names, groups, join, within)
+        require_joint_memory(gathered.widths, folds)
+        design = design_of(gathered, wanted, folds, random_state, progress or no_progress)
+    result, background = ensemble(design, tolerance, residuals, n_null, deadline, watch, preview)
     settings = {
-        "rungs": design.rungs,
+        "rungs": list(result.rungs),
         "folds": int(folds),
         "groups": None if gathered.labels is None else int(gathered.labels.max()) + 1,
         "within": None if gathered.within is None else int(gathered.within.max()) + 1,
         "join": bool(join),
-        "n_null": int(n_null),
+        "n_null": background.draws,
         "tolerance": float(tolerance),
-        "residuals": bool(residuals),
+        "residuals": result.diameters is not None,
+        "time_limit": deadline.seconds,
+        "stopped": deadline.stopped,
         "random_state": int(random_state),
         "rows_used": gathered.n,
         "rows_scored": len(design.rows),
         "rows_dropped": list(gathered.dropped),
     }
-    result = replace(result, settings=settings)
+    result = replace(result, settings=settings, left_out=watch.told(), seconds=watch.seconds)
     caveats = collect_caveats(result, design, background)
-    if says_too_few_rows(result):
-        warnings.warn(caveats[0], stacklevel=2)
+    few = about_size(gathered.n, max(gathered.widths), folds)
+    if few:
+        warnings.warn(few[0], stacklevel=2)
     return replace(result, caveats=tuple(caveats))
 
 
@@ -199,83 +214,131 @@ def design_of(runs: Runs, rungs: list[str], n_folds: int, seed: int, report: Pro
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """Input of the caveats: how the runs were factored, which took a second pass, and their ICAs."""
+    """How the runs were factored, which took a second pass, their ICAs, and the fewest draws of any null."""
 
     factors: Sequence[Factor]
     again: Sequence[str]
     unmixed: Sequence[UnmixedSide] | None
+    draws: int
 
 
-def ensemble(design: ManyDesign, tolerance: float, residuals: bool, n_null: int) -> tuple[Ensemble, Background]:
+def ensemble(
+    design: ManyDesign,
+    tolerance: float,
+    residuals: bool,
+    n_null: int,
+    deadline: Deadline,
+    watch: Stopwatch,
+    preview: Preview | None,
+) -> tuple[Ensemble, Background]:
     """Everything but settings and caveats: moments, fits and errors of every pair, recurrence, and the null."""
     names, values = design.runs.names, design.runs.values
-    folds = joint_moments(values, design.fold_of, design.n_folds, names=names, progress=design.stage("moments"))
-    total = merged(folds)
-    means = [total.mean[total.columns(run)] for run in range(len(names))]
-    radii = [rms_radius(name, total.n, means[run], total.block(run, run)) for run, name in enumerate(names)]
-    factors, again = factor_runs(total, values, design.fold_of, design.n_folds, names)
-    unmixed, parts = unmixed_runs(design) if "ica" in design.rungs else (None, None)
-    roundings = [rounding_of(each) for each in values]
-    axes = None
-    if total.n < max(each.shape[1] for each in values):
-        centred = (read_rows(each, slice(None)) - mean for each, mean in zip(values, means, strict=True))
-        axes = [row_axes(rows, rounding) for rows, rounding in zip(centred, roundings, strict=True)]
-    pairs = AllPairs(folds, design.fold_of, design.rungs, roundings, unmixed, parts, again, axes)
-    consensus: list[Consensus] = []
-    scored = Scorer(values, design.rows, design.fold_of, design.n_folds, means, radii)
-    squares = pairs.squares(
-        scored.watch, design.stage("fits"), beside=lambda: consensus.append(find_consensus(total, names, radii))
-    )
-    distances, diameters = residual_distances(design, pairs, means, radii) if residuals else ({}, None)
-    nulls = nulls_of(design, n_null, pairs, scored)
-    known = squares if design.repeats.scored is None else None
-    matrices = rung_matrices(design.rungs, scored.errors, len(names), known, total.n, np.array(radii), nulls)
-    matrices = {name: replace(matrix, **distances.get(name, {})) for name, matrix in matrices.items()}
-    outliers = find_outliers(matrices, names)
-    verdicts = pair_rungs(matrices, tolerance, design.repeats.count_scored)
-    result = Ensemble(
-        runs=tuple(map(describe_side, names, values, factors, radii, half_shares(values, means, radii))),
-        rungs=matrices,
-        verdict=judge_ensemble(matrices, verdicts, names, outliers, design.repeats.count_scored),
-        verdicts=verdicts,
-        outliers=outliers,
-        clustering=cluster(matrices),
-        consensus=consensus[0],
-        dimensions=dimensions_of(total, squares["linear"].columns if "linear" in squares else None),
-        components=None if unmixed is None else components_of(total, unmixed),
-        diameters=diameters,
-        identity_offset=identity_offsets(total, squares["identity"], radii) if "identity" in squares else None,
-    )
-    return result, Background(factors, [names[run] for run in (again.position if again else ())], unmixed)
+    with watch("ladder"):
+        folds = joint_moments(values, design.fold_of, design.n_folds, names=names, progress=design.stage("moments"))
+        total = merged(folds)
+        means = [total.mean[total.columns(run)] for run in range(len(names))]
+        radii = [rms_radius(name, total.n, means[run], total.block(run, run)) for run, name in enumerate(names)]
+        factors, again = factor_runs(total, values, design.fold_of, design.n_folds, names)
+        roundings = [rounding_of(each) for each in values]
+        axes = None
+        if total.n < max(each.shape[1] for each in values):
+            centred = (read_rows(each, slice(None)) - mean for each, mean in zip(values, means, strict=True))
+            axes = [row_axes(rows, rounding) for rows, rounding in zip(centred, roundings, strict=True)]
+        pairs = AllPairs(folds, design.fold_of, design.rungs, roundings, again, axes)
+        consensus: list[Consensus] = []
+        scored = Scorer(values, design.rows, design.fold_of, design.n_folds, means, radii)
+        squares = pairs.squares(
+            scored.watch, design.stage("fits"), beside=lambda: consensus.append(find_consensus(total, names, radii))
+        )
+        if preview is not None:
+            preview(scored.means())
+        dimensions = dimensions_of(total, squares["linear"].columns if "linear" in squares else None)
+        sides = tuple(map(describe_side, names, values, factors, radii, half_shares(values, means, radii)))
+    components: Components | None = None
+    with watch("independent components", deadline):
+        if "ica" in design.rungs:
+            until = deadline.share(ICA_SHARE) if len(design.rungs) > 1 else Deadline()
+            components = with_components(design, pairs, scored, until)
+    rungs = [name for name in design.rungs if name != "ica" or components is not None]
+    with watch("null"):
+        nulls, draws = nulls_of(design, rungs, n_null, pairs, scored, deadline.share(NULL_SHARE))
+        missing = n_null * len(pairs.pairs) - sum(draws)
+        if missing:
+            none = draws.count(0)
+            watch.left_out["null"] = f"{missing} of {n_null * len(pairs.pairs)} shuffled pairings" + (
+                f" ({none} of {len(pairs.pairs)} pairs of runs have no chance level)" if none else ""
+            )
+    distances: dict[str, dict[str, Any]] = {}
+    diameters: tuple[Diameter, ...] | None = None
+    if residuals:
+        with watch("residuals", deadline):
+            distances, diameters = residual_distances(design, rungs, pairs, means, radii, deadline)
+    with watch("verdict"):
+        known = squares if design.repeats.scored is None else None
+        matrices = rung_matrices(rungs, scored.errors, len(names), known, total.n, np.array(radii), nulls)
+        matrices = {name: replace(matrix, **distances.get(name, {})) for name, matrix in matrices.items()}
+        outliers = find_outliers(matrices, names)
+        verdicts = pair_rungs(matrices, tolerance, design.repeats.count_scored)
+        result = Ensemble(
+            runs=sides,
+            rungs=matrices,
+            verdict=judge_ensemble(matrices, verdicts, names, outliers, design.repeats.count_scored),
+            verdicts=verdicts,
+            outliers=outliers,
+            clustering=cluster(matrices),
+            consensus=consensus[0],
+            dimensions=dimensions,
+            components=components,
+            diameters=diameters,
+            identity_offset=identity_offsets(total, squares["identity"], radii) if "identity" in squares else None,
+        )
+    second = [names[run] for run in (again.position if again else ())]
+    return result, Background(factors, second, pairs.unmixed, min(filter(None, draws), default=0))
 
 
-def unmixed_runs(design: ManyDesign) -> tuple[list[UnmixedSide], tuple[list[JointMoments], Array]]:
-    """ICA of every run, on all rows and on each of three parts; and the moments that components are matched on."""
+def with_components(design: ManyDesign, pairs: AllPairs, scored: Scorer, until: Deadline) -> Components:
+    """The ICA rung of every pair, and the components that recur: every run unmixed, on all rows and on three parts."""
     runs = design.runs
     part_of = assign_folds(runs.n, PARTS, design.labels, design.for_ica)
-    unmixed = unmix(runs.values, part_of, design.seed, design.for_ica, design.report, Deadline())
+    unmixed = unmix(runs.values, part_of, design.seed, design.for_ica, design.report, until)
     rows = paired_sample(runs.n, design.for_ica)
     chosen = [select(values, rows) for values in runs.values]
     here = part_of if rows is None else part_of[rows]
-    return unmixed, (joint_moments(chosen, here, PARTS, names=runs.names), part_of)
+    parts = joint_moments(chosen, here, PARTS, names=runs.names)
+
+    def errors_of(pair: tuple[int, int]) -> dict[tuple[int, int], PairErrors]:
+        until.leave()
+        return scored.errors_of(pair, {"ica": pairs.ica_rung(pair, unmixed, parts, part_of)})
+
+    with Crew() as crew:
+        found = list(crew.stream(errors_of, pairs.pairs))
+    components = components_of(pairs.total, unmixed, until)
+    for errors in found:  # all pairs or none
+        scored.add(errors)
+    pairs.unmixed, pairs.parts = unmixed, (parts, part_of)
+    return components
 
 
 def nulls_of(
-    design: ManyDesign, n_null: int, pairs: AllPairs, scored: Scorer
-) -> dict[tuple[int, int], dict[str, Null]]:
-    """The null of every pair, from shuffles of its own.
+    design: ManyDesign, rungs: Sequence[str], n_null: int, pairs: AllPairs, scored: Scorer, until: Deadline
+) -> tuple[dict[tuple[int, int], dict[str, Null]], list[int]]:
+    """The null of every pair, from shuffles of its own, and the number of them for each unordered pair.
 
     Where fewer than a hundred pairings are drawn, p-values come from a fitted tail. Nearly dependent columns take
-    no second pass here, which if anything lowers the null.
+    no second pass here, which if anything lowers the null. Pairs share the time until a deadline: each one draws the
+    fewest pairings that say something, and more while its share lasts. Those that come too late have no null.
     """
     nulls: dict[tuple[int, int], dict[str, Null]] = {}
+    counts = [0] * len(pairs.pairs)
     if not n_null:
-        return nulls
+        return nulls, counts
     shuffles = design.shuffles
     units = None if design.labels is None else int(design.labels.max()) + 1
     scoring = Scoring(design.fold_of, design.repeats.scored, units)
     seeds = design.for_null.spawn(len(pairs.pairs))
     for done, ((i, j), seed) in enumerate(zip(pairs.pairs, seeds, strict=True)):
+        if until.passed:
+            break
         x, y = design.runs.values[i], design.runs.values[j]
         thin, draw = seed.spawn(2)
         most = max(NULL_ROWS, NULL_ROWS_PER_DIMENSION * max(x.shape[1], y.shape[1]))
@@ -289,22 +352,37 @@ def nulls_of(
             scoring,
             scored.centre(i, j),
             training,
-            design.rungs,
+            rungs,
             n_null,
             draw,
+            deadline=until,
+            enough=until.share(1 / (len(counts) - done)),
+            progress=partial(_draws_of_pair, design.stage("null"), done * n_null, len(counts) * n_null),
         )
-        assert drawn is not None  # without a deadline there are as many as asked for
+        if drawn is None:
+            break
+        counts[done] = drawn.count
         for direction, pair in enumerate(((i, j), (j, i))):
-            nulls[pair] = {name: drawn.null(name, direction, tail=n_null < FEW_DRAWS) for name in design.rungs}
-        design.report("null", done + 1, len(pairs.pairs))
-    return nulls
+            nulls[pair] = {name: drawn.null(name, direction, tail=drawn.count < FEW_DRAWS) for name in rungs}
+        design.report("null", (done + 1) * n_null, len(counts) * n_null)
+    return nulls, counts
+
+
+def _draws_of_pair(report: Callable[[int, int], None], before: int, total: int, done: int, _: int) -> None:
+    report(before + done, total)
 
 
 def residual_distances(
-    design: ManyDesign, pairs: AllPairs, means: Sequence[Array], radii: Sequence[float]
+    design: ManyDesign,
+    rungs: Sequence[str],
+    pairs: AllPairs,
+    means: Sequence[Array],
+    radii: Sequence[float],
+    until: Deadline,
 ) -> tuple[dict[str, dict[str, Any]], tuple[Diameter, ...]]:
     """Mean, largest error and quantiles of every rung, by one pass over the rows of every pair; and the units."""
     values, count = design.runs.values, len(radii)
+    until.leave()
     units = tuple(find_diameter(each, means[run], radii[run], "auto") for run, each in enumerate(values))
     levels = [f"{q:g}" for q in QUANTILES]
     tables = {
@@ -313,10 +391,11 @@ def residual_distances(
             "sup": np.zeros((count, count)),
             "quantiles": {level: np.zeros((count, count)) for level in levels},
         }
-        for name in design.rungs
+        for name in rungs
     }
     kept = slice(None) if design.repeats.scored is None else design.repeats.scored
     for done, (i, j) in enumerate(pairs.pairs):
+        until.leave()
         dtype = working_dtype((values[i], values[j]), (radii[i], radii[j]))
         passed = residual_pass(values[i], values[j], Centre(means[i], means[j], dtype), pairs.fitted((i, j)))
         for name, norms in passed.rungs.items():
@@ -354,6 +433,21 @@ class Scorer:
 
     def watch(self, pair: tuple[int, int], fitted: dict[str, FittedRung]) -> None:
         """Score the maps of a pair."""
+        self.add(self.errors_of(pair, fitted))
+
+    def add(self, errors: dict[tuple[int, int], PairErrors]) -> None:
+        """Keep errors beside those of other rungs of the same pairs."""
+        for pair, each in errors.items():
+            self.errors[pair] = self.errors[pair].beside(each) if pair in self.errors else each
+
+    def means(self) -> dict[str, float]:
+        """The mean held-out error of every rung over the ordered pairs."""
+        ratios = [each.ratios() for each in self.errors.values()]
+        return {name: float(np.mean([each[name] for each in ratios])) for name in ratios[0]}
+
+    def errors_of(self, pair: tuple[int, int], fitted: dict[str, FittedRung]) -> dict[tuple[int, int], PairErrors]:
+        """The errors of a pair under its maps, in both directions."""
+        found: dict[tuple[int, int], PairErrors] = {}
         i, j = pair
         here = {name: replace(rung, part_of=rung.part_of[self._rows]) for name, rung in fitted.items()}
         passed = residual_pass(self._runs[i], self._runs[j], self.centre(i, j), here)
@@ -362,7 +456,7 @@ class Scorer:
             size = float(radii @ radii)
             if not size > 0:
                 raise InputError("all rows that can be scored are identical in one of the runs")
-            self.errors[source, target] = PairErrors(
+            found[source, target] = PairErrors(
                 held_out={name: self._by_fold(each[direction, 1]) for name, each in passed.rungs.items()},
                 in_sample={name: self._by_fold(each[direction, 0]) for name, each in passed.rungs.items()},
                 sizes=self._by_fold(radii),
@@ -374,14 +468,10 @@ class Scorer:
                     for name, each in passed.rungs.items()
                 },
             )
+        return found
 
     def _by_fold(self, values: Array) -> Array:
         return np.bincount(self._folds, values, self._n_folds)
-
-
-def says_too_few_rows(result: Ensemble) -> bool:
-    """Whether the first caveat is that there are too few rows."""
-    return too_few_rows(result.runs[0].rows, max(side.columns for side in result.runs))
 
 
 def collect_caveats(result: Ensemble, design: ManyDesign, background: Background) -> list[str]:
@@ -389,6 +479,7 @@ def collect_caveats(result: Ensemble, design: ManyDesign, background: Background
     sides, runs = result.runs, design.runs
     seed = result.settings["random_state"]
     return [
+        *about_time(result.left_out, result.settings["stopped"]),
         *about_size(sides[0].rows, max(side.columns for side in sides), result.settings["folds"]),
         *_about_pairing(result, runs),
         *_about_rows(runs, len(design.rows), design.repeats.scored is not None),
@@ -409,7 +500,7 @@ def collect_caveats(result: Ensemble, design: ManyDesign, background: Background
 
 def _about_pairing(result: Ensemble, runs: Runs) -> list[str]:
     """Of the first run that no other is related to: whether another order of its rows would help."""
-    if not result.settings["n_null"]:
+    if any(rung.without_chance for rung in result.rungs.values()):
         return []
     related = np.any([rung.below_null | rung.below_null.T for rung in result.rungs.values()], axis=0)
     for run in np.flatnonzero(~related.any(axis=1)):

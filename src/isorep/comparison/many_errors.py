@@ -72,8 +72,9 @@ def factor_runs(
 class AllPairs:
     """The ladder of all pairs: training sets are all rows (place 0) and all but one fold (places 1, 2, ...).
 
-    ``parts`` are the joint moments of the parts that ICA is fitted on, with the part of each row; ``axes`` those of the
-    span of each run's rows, where some run has more columns than rows.
+    ``axes`` are those of the span of each run's rows, where some run has more columns than rows. ``unmixed`` and
+    ``parts``, the joint moments of the parts that ICA is fitted on with the part of each row, are set once there are
+    ICAs.
     """
 
     def __init__(
@@ -82,13 +83,13 @@ class AllPairs:
         fold_of: Array,
         rungs: Sequence[str],
         roundings: Sequence[float],
-        unmixed: Sequence[UnmixedSide] | None = None,
-        parts: tuple[list[JointMoments], Array] | None = None,
         again: Again | None = None,
         axes: Sequence[Array] | None = None,
     ) -> None:
         self.folds, self.fold_of, self.rungs, self.roundings = folds, fold_of, rungs, roundings
-        self.unmixed, self.parts, self.again, self._axes = unmixed, parts, again, axes
+        self.again, self._axes = again, axes
+        self.unmixed: Sequence[UnmixedSide] | None = None
+        self.parts: tuple[list[JointMoments], Array] | None = None
         self.training = _training_sets(folds)
         self.total = self.training[0]
         self.count = len(roundings)
@@ -137,10 +138,15 @@ class AllPairs:
             made.append(maps)
         rungs = {name: FittedRung(made[0][name], [[each[name]] for each in made[1:]], self.fold_of) for name in made[0]}
         if self.unmixed is not None and self.parts is not None:
-            moments, part_of = self.parts
-            parts = [part.pair(i, j) for part in moments]
-            rungs["ica"] = ica_rung(self.total.pair(i, j), parts, part_of, self.unmixed[i], self.unmixed[j])
-        return {name: rungs[name] for name in self.rungs}
+            rungs["ica"] = self.ica_rung(pair, self.unmixed, *self.parts)
+        return {name: rungs[name] for name in self.rungs if name in rungs}
+
+    def ica_rung(
+        self, pair: tuple[int, int], unmixed: Sequence[UnmixedSide], parts: Sequence[JointMoments], part_of: Array
+    ) -> FittedRung:
+        """The ICA rung of one pair."""
+        i, j = pair
+        return ica_rung(self.total.pair(i, j), [part.pair(i, j) for part in parts], part_of, unmixed[i], unmixed[j])
 
     def training_set(self, i: int, j: int, place: int) -> TrainingSet:
         """What the maps of a pair are fitted from: all rows (place 0), or all but one fold."""
@@ -275,7 +281,8 @@ class RungMatrix(Record):
     rms, rms_in_sample : (R, R) arrays
         Root mean squares in units of the target's RMS radius; 1 - rms² is the held-out R².
     null, null_low, p_value : (R, R) arrays or None
-        The error under shuffled pairings: its mean (chance) and 5th percentile, and the p-value. The diagonal is NaN.
+        The error under shuffled pairings: its mean (chance) and 5th percentile, and the p-value. NaN on the diagonal,
+        and for pairs that a time limit left out.
     left_out : (folds, R, R) array
         The error without each fold.
     mean_error, sup : (R, R) arrays or None
@@ -337,6 +344,12 @@ class RungMatrix(Record):
         return np.asarray((self.error + self.error.T) / 2)
 
     @property
+    def without_chance(self) -> list[tuple[int, int]]:
+        """The ordered pairs without a null: all of them, or those that a time limit left out."""
+        missing = apart(len(self.error)) if self.null is None else np.isnan(self.null) & apart(len(self.error))
+        return [(int(i), int(j)) for i, j in np.argwhere(missing)]
+
+    @property
     def below_null(self) -> Array:
         """Which pairs lie below what shuffled pairings give, by their intervals; none without a null."""
         if self.null_low is None:
@@ -368,6 +381,19 @@ class PairErrors:
     sizes: Array
     squares: dict[str, tuple[float, float]]
 
+    def ratios(self) -> dict[str, float]:
+        """The held-out error of each rung, in mean distances of the target's rows to their mean."""
+        return {name: float(each.sum() / self.sizes.sum()) for name, each in self.held_out.items()}
+
+    def beside(self, others: PairErrors) -> PairErrors:
+        """These rungs and others of the same pair."""
+        return PairErrors(
+            self.held_out | others.held_out,
+            self.in_sample | others.in_sample,
+            self.sizes,
+            self.squares | others.squares,
+        )
+
 
 def rung_matrices(
     names: Sequence[str],
@@ -389,7 +415,7 @@ def rung_matrices(
     left_out = {name: np.zeros((n_folds, *shape)) for name in names}
     for (i, j), errors in pairs.items():
         rest = errors.sizes.sum() - errors.sizes
-        ratios = {name: each.sum() / errors.sizes.sum() for name, each in errors.held_out.items()}
+        ratios = errors.ratios()
         best = least(ratios)
         with np.errstate(invalid="ignore"):  # all rows that are scored lie in one fold
             partial = {name: (each.sum() - each) / rest for name, each in errors.held_out.items()}

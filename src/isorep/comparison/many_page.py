@@ -89,7 +89,7 @@ def _tiles(result: Ensemble) -> list[tuple[str, str, str]]:
         aside = ", outliers aside" if result.outliers else ""
         said = f"1 is no better than the mean; mean of all pairs{aside}; the worst has {three(errors.max())}"
         tiles.append((f"held-out error, {rung_name(rung.name)}", three(errors.mean()), said))
-        if rung.null is not None:
+        if rung.null is not None and not rung.without_chance:
             said = f"the error of shuffled rows; {percent((1 - rms**2).mean())} of the variance is explained, held out"
             tiles.append(("chance", three(_among(rung.null, core).mean()), said))
     said = "of a run's variance, explained by the mean of the others"
@@ -156,7 +156,7 @@ def _ladder(result: Ensemble) -> Table:
 
 
 def _mean(matrix: Array) -> float:
-    return float(matrix[apart(len(matrix))].mean())
+    return float(np.nanmean(matrix[apart(len(matrix))]))  # a time limit leaves the null of some pairs out
 
 
 def _heat_map(rung: RungMatrix, result: Ensemble, lead: bool) -> Figure:

@@ -39,7 +39,7 @@ class Ensemble(ResultRecord):
     verdict : Verdict
         The smallest rung that explains every pair of runs, excluding outliers.
     verdicts : tuple of tuples of str or None
-        The smallest rung of every ordered pair; None where no rung explains it, and on the diagonal.
+        The smallest rung of every ordered pair; None where no rung explains it, without a null, and on the diagonal.
     outliers : tuple of Outlier
         Runs far from the others.
     clustering : Clustering
@@ -58,6 +58,10 @@ class Ensemble(ResultRecord):
         The share of identity's mean squared error that the distance of the two means makes up; its diagonal is NaN.
     caveats : tuple of str
         Limits of these numbers, most important first.
+    left_out : tuple of str
+        Parts that were skipped because of a time limit or because the run was stopped.
+    seconds : dict of str to float
+        Run time of every stage.
     """
 
     schema: ClassVar[str] = "isorep.compare_many/2"
@@ -75,6 +79,8 @@ class Ensemble(ResultRecord):
     settings: dict[str, Any] = field(default_factory=dict)
     caveats: tuple[str, ...] = ()
     identity_offset: Array | None = None
+    left_out: tuple[str, ...] = ()
+    seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:

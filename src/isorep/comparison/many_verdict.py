@@ -12,7 +12,14 @@ from ..representation import Array
 from ..results import Record, decimals, largest, significant
 from .many_errors import RungMatrix
 from .result import Verdict
-from .verdict import LEAST_SCORED, WITHOUT_LINEAR, WITHOUT_NULL, agrees, suffices, too_few_scored
+from .verdict import (
+    LEAST_SCORED,
+    WITHOUT_LINEAR,
+    WITHOUT_NULL,
+    agrees,
+    suffices,
+    too_few_scored,
+)
 
 OUTLIES, BEYOND = 3.5, 0.2  # robust standard deviations and share of the ensemble's median; both must be exceeded
 LEAST_RUNS = 4  # with fewer no run can be called an outlier: there is no majority to differ from
@@ -119,6 +126,9 @@ def judge_ensemble(
     apart = {outlier.run for outlier in outliers}
     core = [run for run, name in enumerate(names) if name not in apart]
     ordered = [(i, j) for i in core for j in core if i != j]
+    without = sum(pair in ordered for pair in rungs["linear"].without_chance)
+    if without:
+        return Verdict(None, without_some_nulls(without, len(ordered)))
     reached = [pairs[i][j] for i, j in ordered]
     ladder = list(rungs)
     explained = [name for name in reached if name is not None]
@@ -139,6 +149,11 @@ def judge_ensemble(
     less = _need_less(explained, rung, ladder)
     said = "agree" if close else "are partly related,"
     return Verdict(rung, f"{who} {said} {PHRASES[rung]}.{less} {left[0].upper()}{left[1:]}.{aside}")
+
+
+def without_some_nulls(count: int, of: int) -> str:
+    """Why there is no verdict where a time limit left the null of some ordered pairs out."""
+    return f"No verdict: {count} of {of} ordered pairs have no chance level, so that chance cannot be ruled out."
 
 
 def _need_less(explained: list[str], rung: str, ladder: list[str]) -> str:

@@ -96,6 +96,7 @@ def shuffled_errors(
     seed: np.random.SeedSequence,
     *,
     deadline: Deadline | None = None,
+    enough: Deadline | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ShuffledErrors | None:
     """Refit and score every rung on shuffled pairings and, by the same steps, on the real one.
@@ -103,13 +104,16 @@ def shuffled_errors(
     The statistic of a pairing is the summed error of held-out rows over their summed distance to the mean. Where
     rows are many, one fold is held out per pairing, and some of its rows are scored: always the same places, so that
     the real pairing is exchangeable with the others. ``training`` provides roundings and ICAs, which do not depend on
-    the pairing. A deadline may leave fewer draws than asked for; None where they are too few.
+    the pairing. A deadline may leave fewer draws than asked for; None where they are too few. After ``enough`` there
+    are no more than the fewest.
     """
     turned = x.shape[1] > y.shape[1]  # the narrower side is the source, whose rotation costs less
     if turned:
         x, y, centre = y, x, Centre(centre.target, centre.source, centre.dtype)
         icas = None if training.icas is None else training.icas[::-1]
         training = replace(training, roundings=training.roundings[::-1], icas=icas)
+    if deadline is not None and deadline.passed:
+        return None
     scenes = _scenes(x, y, shuffles, scoring, centre, training, names)
 
     def errors_of(partners: Array) -> dict[str, Array]:
@@ -133,6 +137,8 @@ def shuffled_errors(
             if progress:
                 progress(count, n_null)
             if deadline is not None and deadline.passed:
+                break
+            if enough is not None and enough.passed and count >= FEWEST_DRAWS:
                 break
     if count < min(n_null, FEWEST_DRAWS):
         return None

@@ -12,6 +12,7 @@ from ..alignment.base import match_components, match_signed, padded
 from ..moments import JointMoments
 from ..representation import Array
 from ..results import Record
+from ..rows import Deadline
 from .fits import UnmixedSide
 
 RECURS = 0.8
@@ -104,7 +105,7 @@ def _mean_r2(errors: Array, spread: Array, run: int) -> Array:
     return np.asarray(1 - np.divide(others, spread, out=np.ones_like(spread), where=spread > 0))
 
 
-def components_of(total: JointMoments, unmixed: Sequence[UnmixedSide]) -> Components:
+def components_of(total: JointMoments, unmixed: Sequence[UnmixedSide], until: Deadline) -> Components:
     """Match the components of every two runs from their cross-moments, and collect recurring ones."""
     count = len(unmixed)
     sizes = [len(side.whole.components) for side in unmixed]
@@ -113,6 +114,7 @@ def components_of(total: JointMoments, unmixed: Sequence[UnmixedSide]) -> Compon
     correlations: dict[tuple[int, int], Array] = {}
     for i in range(count):
         for j in range(i + 1, count):
+            until.leave()
             pair = total.pair(i, j)
             source, target = unmixed[i].whole, unmixed[j].whole
             found = match_components(pair, source.components, target.components)

@@ -20,7 +20,7 @@ TOLERANCE = 0.03  # mean distances to the mean
 FOUND = 0.05  # p-value up to which a relation is found, though it may explain nothing for sure
 AGREES, PARTLY = 0.8, 0.5  # least R² and largest error of two sides that agree; otherwise they are partly related
 WITHOUT_LINEAR = "No verdict: the rule compares every rung with the best one, and the linear rung was left out."
-WITHOUT_NULL = "No verdict: no shuffled pairings were drawn, so that chance cannot be ruled out."
+WITHOUT_NULL = "No verdict: there is no chance level from shuffled pairings, so that chance cannot be ruled out."
 
 
 def suffices(upper: float, chance: float, excess: float, tolerance: float) -> bool:

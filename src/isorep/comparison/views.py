@@ -14,6 +14,7 @@ from ..pairs import MOST, Pair, Side
 from ..representation import Array, Representation, RowMatch
 from ..rows import Deadline, no_progress, read_rows
 from .fits import RUNGS
+from .intervals import interval_ends
 from .ladder import Design, Ladder, chance, climb, diameters, directions, measure, side_of
 from .result import Comparison, Verdict, View
 
@@ -23,14 +24,14 @@ _ROWS = 20_000
 _SHUFFLES = 40
 
 
-def views_of(ladder: Ladder, result: Comparison, tolerance: float, seed: int) -> tuple[View, ...]:
-    """The views that these data require; usually none."""
+def views_of(ladder: Ladder, result: Comparison, tolerance: float, seed: int, deadline: Deadline) -> tuple[View, ...]:
+    """The views that these data require; usually none. A deadline leaves them all."""
     found = []
     outlying = outlying_rows(ladder.residuals.radii)
     if outlying.any() and ladder.design.pair.n - int(outlying.sum()) >= 10 * ladder.design.n_folds:
         count = int(outlying.sum())
         said = f"without the {f'{count} rows that carry' if count > 1 else 'row that carries'} half of the variance"
-        found.append(_view(ladder, "without_outlying_rows", said, ~outlying, None, tolerance, seed))
+        found.append(_view(ladder, "without_outlying_rows", said, ~outlying, None, tolerance, seed, deadline))
     sides = dominated((result.source, result.target))
     if sides:
         sums = ((result.source, ladder.moments.total.xx), (result.target, ladder.moments.total.yy))
@@ -44,7 +45,7 @@ def views_of(ladder: Ladder, result: Comparison, tolerance: float, seed: int) ->
             )
         else:
             return tuple(each for each in found if each is not None)
-        found.append(_view(ladder, "at_unit_variance", said, None, bases, tolerance, seed))
+        found.append(_view(ladder, "at_unit_variance", said, None, bases, tolerance, seed, deadline))
     return tuple(each for each in found if each is not None)
 
 
@@ -113,6 +114,7 @@ def _view(
     bases: Sequence[tuple[Array, Array]] | None,
     tolerance: float,
     seed: int,
+    deadline: Deadline,
 ) -> View | None:
     """The ladder, without ICA, of the modified rows."""
     chosen = np.arange(ladder.design.pair.n) if rows is None else np.flatnonzero(rows)
@@ -140,9 +142,12 @@ def _view(
     labels = None if labels is None else np.unique(labels, return_inverse=True)[1]
     names = [rung for rung in ladder.design.names if rung != "ica"]
     design = Design(pair, fold_of, ladder.design.n_folds, labels, names, no_progress, within, scored)
+    deadline.leave()
     again = climb(design, measure(design))
-    null = chance(again, _SHUFFLES, np.random.SeedSequence([seed, 73]), Deadline())
-    forward, reverse = directions(again, diameters(again, "bound"), null, rng, tolerance)
+    ends = interval_ends(again, rng)
+    null = chance(again, _SHUFFLES, np.random.SeedSequence([seed, 73]), deadline)
+    deadline.leave()
+    forward, reverse = directions(again, diameters(again, "bound"), null, ends, tolerance)
     return View(
         name=name,
         sentence=said,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from ..errors import InputError
 from ..moments import Moments
 from ..pairs import row_ids
 from ..representation import Array, Matrix, as_representation, match_rows, rounding_of
-from ..rows import NEAR_CELLS, Deadline, block_rows, brought_here, in_chunks, map_rows, read_rows
+from ..rows import NEAR_CELLS, Deadline, block_rows, brought_here, in_chunks, map_rows, read_rows, stream_rows
 from ..settings import check_seed
 from ..threads import one_blas_thread
 from .diameter import diameter
@@ -73,6 +74,7 @@ class WorstCase:
 
     ``lower <= inf_T sup_i |y_i - T x_i| <= upper`` holds for the rows at hand. ``rms <= rms_upper`` is the
     Powers-Størmer bound of the root mean square error by the nuclear norm of the difference of the Gram matrices.
+    ``complete`` is false where a deadline ended the search for narrower bounds.
     """
 
     group: str
@@ -88,6 +90,7 @@ class WorstCase:
     pairs_checked: int
     worst_rows: tuple[WorstRow, ...]
     unit: float = 1.0
+    complete: bool = True
 
     @property
     def closed(self) -> bool:
@@ -177,17 +180,16 @@ def certify(
         spans = Spans.of_rows(x, y, (rounding_of(x), rounding_of(y)))
         x, y = (rows @ axes[:, : rows.shape[1]].T for rows, axes in ((x, spans.source), (y, spans.target)))
         moments = Moments.from_rows(x, y)
-    if progress:
-        progress(0, len(scales))
     reach = float(np.sqrt(np.trace(moments.xx)) + np.sqrt(np.trace(moments.yy)))
     certificates: list[WorstCase] = []
     pairs, needed = None, None
-    for scale in scales:
+    for place, scale in enumerate(scales):
         start = orthogonal_map(moments, *nearest_rotation(padded(moments.xy)), scale=scale)
         norms = _residuals(x, y, start)
-        low, high, needed = _exchange(x, y, norms, scale, needed, until)
+        told = None if progress is None else partial(_share_told, progress, place, len(scales))
+        low, high, needed, complete = _exchange(x, y, norms, scale, needed, until, told)
         if pairs is None:
-            pairs = _distorted_pairs(x, y, moments, norms, np.random.default_rng(seed))
+            pairs = _distorted_pairs(x, y, moments, norms, np.random.default_rng(seed), until)
         distortion = _smallest_distortion(pairs, scale)
         by_distances = max(0.0, distortion / 2 - _ROUNDING * reach)
         worst = np.argsort(-norms, kind="stable")[:_WORST_ROWS]
@@ -210,11 +212,17 @@ def certify(
                     for row in worst
                 ),
                 unit=unit,
+                complete=complete and pairs.checked == pairs.wanted,
             )
         )
-        if progress:
-            progress(len(certificates), len(scales))
+        if told:
+            told(1.0)
     return certificates
+
+
+def _share_told(progress: Callable[[int, int], None], place: int, count: int, share: float) -> None:
+    """Tell the progress in hundredths of a certificate, given the share of this one that is done."""
+    progress(100 * place + int(100 * share), 100 * count)
 
 
 def sample_claim(norms: Array, units: int) -> SampleClaim:
@@ -240,9 +248,15 @@ def sample_claim(norms: Array, units: int) -> SampleClaim:
 
 
 def _exchange(
-    x: Matrix, y: Matrix, norms: Array, scale: bool, first: Array | None, until: Deadline
-) -> tuple[float, float, Array]:
-    """Lower and upper bound, given the residuals of a first map, and the rows of the final working set.
+    x: Matrix,
+    y: Matrix,
+    norms: Array,
+    scale: bool,
+    first: Array | None,
+    until: Deadline,
+    told: Callable[[float], None] | None,
+) -> tuple[float, float, Array, bool]:
+    """Lower and upper bound, given the residuals of a first map; the rows of the last working set; whether it ended.
 
     The weighted fits run on a working set of rows; lower bounds from it are valid for all rows, and every map is
     evaluated on all of them. Rows with larger errors than those of the working set join it; it at most doubles.
@@ -253,12 +267,21 @@ def _exchange(
         first = np.sort(np.argpartition(-norms, size - 1)[:size])
     working = _WorkingSet(first, np.full(len(first), 1.0 / len(first)))
     low, high, stalled = 0.0, float(norms.max()), 0
-    work = float(np.clip(_PASSES * n * d * d, *_BUDGET))
-    for _ in range(_ROUNDS):
+    budget = work = float(np.clip(_PASSES * n * d * d, *_BUDGET))
+    rounds, steps, a_step, late = 0, 1, 0.0, False
+
+    def go_on(taken: int = 0) -> bool:
+        nonlocal late
+        if told:
+            told(min(max((rounds + taken / steps) / _ROUNDS, 1 - (work - taken * a_step) / budget), 1.0))
+        late = until.passed
+        return not late
+
+    while rounds < _ROUNDS and go_on():
         before = (low, high)
         a_step = len(working.rows) * 4.0 * d * d + 20.0 * d**3
         steps = int(np.clip(work / a_step, _FEWEST_STEPS, _MOST_STEPS))
-        fitted = _lawson(read_rows(x, working.rows), read_rows(y, working.rows), working.weights, scale, steps)
+        fitted = _lawson(read_rows(x, working.rows), read_rows(y, working.rows), working.weights, scale, steps, go_on)
         work -= fitted.steps * a_step + 2.0 * n * d * d
         low = max(low, fitted.low)
         norms = _residuals(x, y, fitted.map)
@@ -269,10 +292,11 @@ def _exchange(
         candidates = np.flatnonzero(outside)
         joined = candidates[np.argsort(-norms[candidates], kind="stable")[: len(working.rows)]]
         working = working.joined_by(joined, fitted.weights)
+        rounds += 1
         closed = high <= low * (1 + CLOSE)
-        if closed or stalled == 2 or work < 0 or until.passed:  # the group is not convex: some gaps do not close
+        if closed or stalled == 2 or work < 0:  # the group is not convex: some gaps do not close
             break
-    return low, high, working.rows
+    return low, high, working.rows, not late or high <= low * (1 + CLOSE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,19 +326,21 @@ class _WeightedFit:
     steps: int
 
 
-def _lawson(x: Array, y: Array, weights: Array, scale: bool, most_steps: int) -> _WeightedFit:
+def _lawson(
+    x: Array, y: Array, weights: Array, scale: bool, most_steps: int, go_on: Callable[[int], bool]
+) -> _WeightedFit:
     """Lawson's iteration: rows with large residuals gain weight until the largest residuals are equal.
 
     Each step multiplies the weights by a power of the residuals; the power grows while the lower bound does. Lawson's
     power is 1, which is safe and slow: the bound then rises with every step. A larger power that overshoots is undone
-    and halved.
+    and halved. ``go_on`` is asked, with the number of steps done, before each further one.
     """
     x, y = x.astype(np.float64), y.astype(np.float64)
     low, high, steps = 0.0, np.inf, 0
     best: AffineMap | None = None
     best_weights, best_norms, power = weights, np.ones(len(weights)), 2.0
     with one_blas_thread:  # BLAS threads slow down products of this size
-        while best is None or steps < most_steps:
+        while best is None or (steps < most_steps and go_on(steps)):
             steps += 1
             fitted, squares = _weighted_fit(x, y, weights, scale)
             norms = fitted.residual_norms(x, y)
@@ -355,8 +381,13 @@ def _residuals(x: Matrix, y: Matrix, fitted: AffineMap) -> Array:
 # Distances ------------------------------------------------------------------------------------------------------
 
 
-def _distorted_pairs(x: Matrix, y: Matrix, moments: Moments, norms: Array, rng: np.random.Generator) -> _Pairs:
-    """Pairs of rows whose distances differ most: rows with large residuals, and some others, against all rows."""
+def _distorted_pairs(
+    x: Matrix, y: Matrix, moments: Moments, norms: Array, rng: np.random.Generator, until: Deadline
+) -> _Pairs:
+    """Pairs of rows whose distances differ most: rows with large residuals, and some others, against all rows.
+
+    After a deadline against the blocks of rows that were reached.
+    """
     n = len(norms)
     outermost = np.argsort(-norms, kind="stable")[: _ANCHORS // 2]
     anchors = np.unique(np.concatenate([outermost, rng.integers(n, size=_ANCHORS // 2)]))
@@ -366,7 +397,7 @@ def _distorted_pairs(x: Matrix, y: Matrix, moments: Moments, norms: Array, rng: 
 
     means = (moments.source_mean, moments.target_mean)
 
-    def scan(start: int, *rows: Array) -> tuple[Array, Array]:
+    def scan(start: int, *rows: Array) -> tuple[Array, Array, int]:
         blocks = [values.astype(np.float64) - mean for values, mean in zip(rows, means, strict=True)]
         d_x, d_y = (_cross_distances(a, b) for a, b in zip(held, blocks, strict=True))
         kept = []
@@ -377,12 +408,15 @@ def _distorted_pairs(x: Matrix, y: Matrix, moments: Moments, norms: Array, rng: 
         i, j = np.unravel_index(np.unique(np.concatenate(kept)), d_x.shape)
         # The expansion of the square cancels for near rows: what is kept is measured again by differences.
         exact = [np.linalg.norm(a[i] - b[j], axis=1) for a, b in zip(held, blocks, strict=True)]
-        return exact[0], exact[1]
+        return exact[0], exact[1], len(rows[0])
 
-    parts = map_rows(scan, [x, y], max(64, block_rows(x.shape[1], y.shape[1]) // 4))
-    return _Pairs(
-        np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]), len(anchors) * n
-    )
+    parts = []
+    for part in stream_rows(scan, [x, y], max(64, block_rows(x.shape[1], y.shape[1]) // 16)):
+        parts.append(part)
+        if until.passed:
+            break
+    source, target, reached = zip(*parts, strict=True)
+    return _Pairs(np.concatenate(source), np.concatenate(target), len(anchors) * sum(reached), len(anchors) * n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -392,6 +426,7 @@ class _Pairs:
     source: Array
     target: Array
     checked: int
+    wanted: int
 
 
 def _cross_distances(anchors: Array, rows: Array) -> Array:

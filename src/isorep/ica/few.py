@@ -78,7 +78,8 @@ def risen(rows: WhiteRows, contrast: Contrast, ledger: Ledger, seed: int) -> Arr
     """
     starts = np.vstack([_unit(rows.outlying(_number(_OUTLYING, rows))), _fourth_order_directions(rows, seed)])
     found = np.empty((0, rows.width))
-    for _ in range(_ROUNDS):
+    for done in range(_ROUNDS):
+        ledger.note(float("nan"), 1 - done / _ROUNDS)  # a place to stop: there is no contrast of all directions
         directions = _outside(starts, found)
         for step in range(_STEPS):
             sweep = rows.sweep(directions, contrast)
