@@ -106,6 +106,20 @@ def require_regular(path: Path) -> None:
         raise InputError(f"{path} is not a regular file")
 
 
+def require_plain(path: Any, folder: Any) -> None:
+    """Refuse a link, a pipe or a device inside a folder: a file from elsewhere must not be read as a part of it.
+
+    Object stores have none of these.
+    """
+    if not isinstance(path, Path):
+        return
+    name = path.relative_to(folder)
+    if path.resolve() != folder.resolve() / name:
+        raise InputError(f"{name} is a link inside a folder, which is not followed: copy what it points to")
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise InputError(f"{name} is not a regular file")
+
+
 def write_text(path: str | Path, text: str) -> None:
     """Write to a temporary file next to the target, then rename, so that the target is never incomplete.
 

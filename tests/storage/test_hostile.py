@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pickle
+import re
 import struct
 import subprocess
 import sys
@@ -24,7 +25,7 @@ import zarr
 import zarr.codecs
 
 import isorep
-from isorep.storage import column, examine, scratch
+from isorep.storage import column, examine, layers, scratch
 
 GIGABYTE = 10**9
 VALUES = np.random.default_rng(0).normal(size=(200, 3))
@@ -553,3 +554,87 @@ def test_shards_with_and_without_ids_are_refused(tmp_path):
     isorep.write(isorep.Representation(VALUES, np.arange(200)), tmp_path / "1.npz")
     with pytest.raises(isorep.InputError, match="duplicate row ids"):
         isorep.read(tmp_path)
+
+
+def replaced_by(path, what, outside):
+    """Move a file or folder away, and put a link to it, to a device or a pipe in its place."""
+    path.rename(outside)
+    if what == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to({"device": Path("/dev/zero"), "link": outside}[what])
+
+
+@pytest.mark.parametrize("what", ["link", "device", "pipe"])
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("place", ["chunk", "metadata", "array in a group"])
+def test_stores_hold_regular_files_alone(tmp_path, what, zarr_format, place):
+    path, chunk, metadata = tmp_path / "a.zarr", "0.0" if zarr_format == 2 else "c/0/0", ".zattrs"
+    if place == "array in a group":
+        zarr.open_group(path, mode="w", zarr_format=zarr_format).create_array("z", data=VALUES)
+        replaced = path / "z"
+    else:
+        zarr.create_array(path, data=VALUES, zarr_format=zarr_format)
+        metadata = ".zattrs" if zarr_format == 2 else "zarr.json"
+        replaced = path / (chunk if place == "chunk" else metadata)
+    assert np.array_equal(isorep.read(path).values[:], VALUES)
+    replaced_by(replaced, what, tmp_path / "outside")
+    if (what, place) in (("device", "array in a group"), ("pipe", "array in a group")):
+        assert "no array" in refusal(path)  # it is no group member for zarr either, and is never opened
+    else:
+        assert re.search("is a link|not a regular file|not a zarr store", refusal(path))
+
+
+def test_a_linked_folder_of_chunks_is_refused(tmp_path):
+    zarr.create_array(tmp_path / "a.zarr", data=VALUES)
+    replaced_by(tmp_path / "a.zarr" / "c", "link", tmp_path / "outside")
+    assert "a.zarr: c is a link inside a folder, which is not followed" in refusal(tmp_path / "a.zarr")
+
+
+@pytest.mark.parametrize("what", ["link", "device", "pipe"])
+def test_folders_of_shards_and_of_layers_hold_regular_files_alone(tmp_path, what):
+    for name in ("shards", "layers"):
+        (tmp_path / name).mkdir()
+        for part in range(2):
+            np.save(tmp_path / name / f"part-{part}.npy", VALUES)
+    files = {f"l{part}": tmp_path / "layers" / f"part-{part}.npy" for part in range(2)}
+    layers.write_list(files, {"l0": 0, "l1": 1})
+    assert layers.open_layers(tmp_path / "layers").read("l1")[0].shape == VALUES.shape
+    for name in ("shards", "layers"):
+        replaced_by(tmp_path / name / "part-1.npy", what, tmp_path / f"{name} outside")
+    words = r"part-1\.npy is (a link|not a regular file)"
+    assert re.search(words, refusal(tmp_path / "shards"))
+    for named in (None, ["l1"], ["part-1"]):
+        with pytest.raises(isorep.InputError, match=words):
+            layers.open_layers(tmp_path / "layers", named)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_absent_chunks_are_noted_with_what_they_are_read_as(tmp_path, zarr_format):
+    chunks = {"chunks": (50, 3), "fill_value": 1.5}
+    group = zarr.open_group(tmp_path / "g.zarr", mode="w", zarr_format=zarr_format)
+    for array in (
+        zarr.create_array(tmp_path / "a.zarr", shape=VALUES.shape, dtype="f8", zarr_format=zarr_format, **chunks),
+        group.create_array("z", shape=VALUES.shape, dtype="f8", **chunks),
+    ):
+        array[:] = VALUES
+    for path, name in ((tmp_path / "a.zarr", "a.zarr"), (tmp_path / "g.zarr", "g.zarr::z")):
+        assert isorep.read(path).converted == {}
+        inner = path / "z" if "::" in name else path
+        (inner / ("1.0" if zarr_format == 2 else "c/1/0")).unlink()
+        (inner / "7.0").write_bytes(b"")  # no chunk of this array
+        found = isorep.read(path)
+        assert found.converted == {name: "1 of 4 chunks absent, read as 1.5"}
+        np.testing.assert_array_equal(found.values[50:100], np.full((50, 3), 1.5))
+
+
+def test_absent_chunks_of_one_shard_among_several_are_noted(tmp_path):
+    for part in range(2):
+        zarr.create_array(tmp_path / f"part-{part}.zarr", data=VALUES, chunks=(50, 3), shards=(100, 3))
+    (tmp_path / "part-1.zarr" / "c" / "0" / "0").unlink()
+    assert isorep.read(tmp_path).converted == {"part-1.zarr": "1 of 2 shards absent, read as 0.0"}
+
+
+def test_a_store_that_declares_endless_chunks_is_not_counted_through(tmp_path):
+    zarr.create_array(tmp_path / "a.zarr", shape=(2**60, 3), chunks=(1, 3), dtype="f8")
+    assert "bomb" in refusal(tmp_path / "a.zarr")
