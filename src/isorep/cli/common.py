@@ -19,6 +19,7 @@ from typer.core import TyperCommand
 
 from ..errors import InputError, import_extra
 from ..files import visible
+from .streams import print_error
 
 if TYPE_CHECKING:
     from ..results import ResultRecord
@@ -62,7 +63,7 @@ def stopping(deadline: "Deadline", quiet: bool) -> Iterator[None]:
         if not quiet:  # past the streams, which may be at work
             os.write(2, b"\nisorep: stopping; the result so far follows. Press Ctrl-C again to quit at once\n")
 
-    if before is not signal.default_int_handler:  # ignored, or somebody else's
+    if before in (signal.SIG_IGN, signal.SIG_DFL, None):  # ignored, or not Python's
         yield
         return
     signal.signal(signal.SIGINT, stop)
@@ -294,7 +295,7 @@ def tell_outputs(json: Path | None, html: Path | None) -> None:
 
 def warn(sentence: str) -> None:
     """Print one line on stderr."""
-    typer.echo(visible(sentence), err=True)
+    print_error(visible(sentence))
 
 
 def fail(*sentences: str) -> None:
