@@ -638,3 +638,105 @@ def test_absent_chunks_of_one_shard_among_several_are_noted(tmp_path):
 def test_a_store_that_declares_endless_chunks_is_not_counted_through(tmp_path):
     zarr.create_array(tmp_path / "a.zarr", shape=(2**60, 3), chunks=(1, 3), dtype="f8")
     assert "bomb" in refusal(tmp_path / "a.zarr")
+
+
+def npy_with(header, version=2):
+    """An npy stream with a header of its own."""
+    return b"\x93NUMPY" + bytes([version, 0]) + struct.pack("<I", len(header)) + header + VALUES.tobytes()
+
+
+def test_numpys_advice_to_unpickle_is_not_passed_on(tmp_path):
+    plain = b"{'descr': '<f8', 'fortran_order': False, 'shape': (200, 3)}"
+    (tmp_path / "a.npy").write_bytes(npy_with(plain + b" " * 20_000))
+    said = refusal(tmp_path / "a.npy")
+    assert "its header has 20059 bytes, and one of up to 10000 is read" in said
+    assert "pickle" not in said
+    (tmp_path / "b.npy").write_bytes(npy_with(plain + b" " * 9000))
+    assert isorep.read(tmp_path / "b.npy").shape == VALUES.shape
+
+
+@pytest.mark.parametrize("kind", ["|S0", "|V0", "<U0"])
+def test_entries_of_no_bytes_are_no_numbers(tmp_path, kind):
+    (tmp_path / "a.npy").write_bytes(
+        npy_with(f"{{'descr': '{kind}', 'fortran_order': False, 'shape': (9999999999, 3)}}".encode())
+    )
+    assert "not numbers" in refusal(tmp_path / "a.npy")
+
+
+def test_an_encrypted_archive_is_called_so(tmp_path):
+    np.savez(tmp_path / "a.npz", z=VALUES)
+    raw = bytearray((tmp_path / "a.npz").read_bytes())
+    raw[raw.find(b"PK\x03\x04") + 6] |= 1
+    raw[raw.find(b"PK\x01\x02") + 8] |= 1
+    (tmp_path / "a.npz").write_bytes(raw)
+    assert refusal(tmp_path / "a.npz") == "a.npz: array 'z' is encrypted, which is not read"
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_two_arrays_of_one_name_are_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        for factor in (1, 2):
+            made = io.BytesIO()
+            np.save(made, VALUES * factor)
+            archive.writestr("z.npy", made.getvalue())
+    assert refusal(tmp_path / "a.npz") == "a.npz: two arrays are called 'z'"
+    one = f'"z": {{"dtype": "F64", "shape": [200, 3], "data_offsets": [0, {VALUES.nbytes}]}}'
+    head = f"{{{one}, {one}}}".encode()
+    (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + VALUES.tobytes())
+    assert "'z' twice" in refusal(tmp_path / "a.safetensors")
+
+
+def test_ids_in_hdf5_are_utf8_also_if_called_ascii(tmp_path):
+    def with_ids(path, first):
+        with h5py.File(path, "w") as file:
+            file["z"] = VALUES
+            ids = np.array([first, *(b"r%d" % row for row in range(199))], "S8")
+            file.create_dataset("ids", data=ids, dtype=h5py.string_dtype("ascii", 8))
+
+    with_ids(tmp_path / "a.h5", "\u00e9".encode())
+    assert isorep.read(tmp_path / "a.h5").ids[0] == "\u00e9"
+    with_ids(tmp_path / "b.h5", b"\xff")
+    assert refusal(tmp_path / "b.h5") == "b.h5: dataset 'ids' holds text that is not UTF-8"
+
+
+@pytest.mark.parametrize(
+    ("digits", "words"), [(5000, "row 0 holds a whole number of more than 4300 digits"), (400, "float64")]
+)
+def test_endless_whole_numbers_in_json_lines_are_named(tmp_path, digits, words):
+    (tmp_path / "a.jsonl").write_text(f'{{"id": 1, "vector": [{"9" * digits}, 2]}}\n')
+    said = refusal(tmp_path / "a.jsonl")
+    assert words in said
+    assert "set_int_max_str_digits" not in said
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.csv.gz"])
+def test_text_in_utf16_is_named(tmp_path, name):
+    text = '{"vector": [1, 2]}\n' if "jsonl" in name else "a,b\n1,2\n"
+    data = text.encode("utf-16")
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    assert "UTF-16" in refusal(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("ids", "words"),
+    [
+        ([[1]] * 200, "column 'id' holds list<.*>, which cannot be row ids"),
+        ([{"a": 1}] * 200, "column 'id' holds struct<.*>, which cannot be row ids"),
+        (np.r_[np.nan, np.arange(199.0)], "column 'id' has 1 missing entries"),
+        (np.r_[np.nan, np.arange(199.0)].astype(np.float16), "column 'id' has 1 missing entries"),
+    ],
+)
+def test_ids_that_are_lists_or_no_numbers_are_refused(tmp_path, ids, words):
+    pq.write_table(pa.table({"id": pa.array(ids), "f": VALUES[:, 0], "g": VALUES[:, 1]}), tmp_path / "a.parquet")
+    assert re.search(words, refusal(tmp_path / "a.parquet"))
+
+
+def test_an_id_that_is_no_number_is_refused(tmp_path):
+    ids = np.r_[0.5, np.nan, np.arange(198.0)]
+    np.savez(tmp_path / "a.npz", z=VALUES, ids=ids)
+    assert "a.npz has no id in row 1: it is nan" in refusal(tmp_path / "a.npz")
+    with pytest.raises(isorep.InputError, match="has no id in row 0: it is None"):
+        isorep.Representation(VALUES[:2], ids=np.array([None, "a"], dtype=object))
+    lines = [json.dumps({"id": label, "vector": [1.0, 2.0]}) for label in (0.5, float("nan"))]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    assert "row 1 has no number or text under 'id'" in refusal(tmp_path / "a.jsonl")
