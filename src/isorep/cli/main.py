@@ -3,64 +3,43 @@
 Nothing else is imported before the handlers of signals are in place: Ctrl-C may come at any moment.
 """
 
+import atexit
 import errno
 import os
 import signal
 import sys
-import threading
 import time
 from _thread import start_new_thread
-from importlib.machinery import ModuleSpec, PathFinder
-from importlib.util import LazyLoader
-from typing import Any, NoReturn
 
-from .._version import ISSUES
-from ..errors import InputError
-from .streams import open_streams, print_error, silence
+TYPE_CHECKING = False  # without typing, which takes as long as all of these
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
-_MOST_ARENAS = -8  # M_ARENA_MAX of malloc.h
 _PATIENCE = 10  # seconds in which an interrupted command must come to an end
 
 
 def run() -> None:
     """Run the command line: exit 2 and one sentence for wrong input, never a traceback for it."""
     with _Asked() as asked:
-        open_streams()
-        if not any(isinstance(finder, _Postponed) for finder in sys.meta_path):
-            sys.meta_path.insert(0, _Postponed())
-        _share_freed_memory()
-        _run(asked)
+        try:
+            _run(asked)
+        except (SystemExit, KeyboardInterrupt) as stop:
+            if not asked.number:
+                raise
+            # No thread is waited for; and Python would end python -m by SIGINT, whatever the signal was.
+            atexit._run_exitfuncs()
+            os._exit(stop.code if isinstance(stop, SystemExit) and isinstance(stop.code, int) else asked.code)
 
 
-def _share_freed_memory() -> None:
-    """Let all threads allocate from one arena, where the C library is glibc.
-
-    By default each thread keeps what it frees for itself: of 50,000 x 768 that is a fifth of the peak.
-    """
-    import ctypes
-
-    if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "mallopt"):
-        library.mallopt(_MOST_ARENAS, 1)
-
-
-class _Postponed:
-    """Finder of parts of numpy that no command needs: they are loaded when something of them is used.
-
-    scipy imports every public name of numpy, f2py and its parsers among them: a tenth of the time of a small command.
-    """
-
-    names = frozenset({"numpy.f2py", "numpy.testing"})
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(name, path, target) if name in self.names else None
-        if spec is not None and spec.loader is not None:
-            spec.loader = LazyLoader(spec.loader)
-        return spec
-
-
-def _run(asked: "_Asked") -> NoReturn:
+def _run(asked: "_Asked") -> "NoReturn":
     code: Any = 0
     try:
+        from .loading import postpone, share_freed_memory
+        from .streams import open_streams
+
+        open_streams()
+        postpone()
+        share_freed_memory()
         from ..files import forget_written
         from .commands import app
 
@@ -90,8 +69,12 @@ def _left(error: BaseException) -> str:
     return f"written before that: {', '.join(names[:3])}{more}"
 
 
-def _explain(error: BaseException) -> NoReturn:
+def _explain(error: BaseException) -> "NoReturn":
     """One sentence on an error, and the exit code."""
+    from .._version import ISSUES
+    from ..errors import InputError
+    from .streams import print_error, silence
+
     if isinstance(error, InputError):
         _stop(str(error), 2)
     if isinstance(error, SystemExit):  # typer's answer to a closed pipe: whoever read our output has seen enough
@@ -133,20 +116,22 @@ class _Asked:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "_Asked":
-        here = threading.current_thread() is threading.main_thread()
-        for name in ("SIGINT", "SIGTERM", "SIGHUP") if here else ():
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)  # Windows has two of them
             before = None if number is None else signal.getsignal(number)
             if number is not None and before in (signal.SIG_DFL, signal.default_int_handler):  # nohup has it ignored
+                try:
+                    signal.signal(number, self._end)
+                except ValueError:  # this is not the main thread, which alone has signals
+                    break
                 self._before[number] = before
-                signal.signal(number, self._end)
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, before in self._before.items():
             signal.signal(number, signal.SIG_IGN if self.number else before)
 
-    def _end(self, number: int, frame: Any) -> None:
+    def _end(self, number: int, frame: object) -> None:
         if self.number:
             return
         self.number = number
@@ -172,8 +157,9 @@ def _told(error: OSError) -> str:
     return reason
 
 
-def _stop(sentence: str, code: int) -> NoReturn:
+def _stop(sentence: str, code: int) -> "NoReturn":
     from ..files import visible, without_secrets
+    from .streams import print_error, silence
 
     try:
         sys.stdout.flush()
