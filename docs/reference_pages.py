@@ -87,7 +87,7 @@ def _record(parameter: Any, context: Any) -> tuple[str, str]:
 def _commands() -> dict[str, Any]:
     from typer.main import get_command
 
-    from isorep.cli.main import app
+    from isorep.cli.commands import app
 
     return {name: each for name, each in get_command(app).commands.items() if not each.hidden}
 

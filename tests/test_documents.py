@@ -143,7 +143,7 @@ def test_every_picture_is_made_by_the_script_or_named_with_its_source():
 
 def test_the_reference_has_a_page_for_every_command_and_a_section_for_every_schema(tmp_path):
     pytest.importorskip("numpydoc")
-    from isorep.cli.main import app
+    from isorep.cli.commands import app
 
     loaded("reference_pages").write(tmp_path)
     commands = [command.name for command in app.registered_commands] + [group.name for group in app.registered_groups]

@@ -53,7 +53,7 @@ def test_every_public_name_has_its_place_in_the_api_docs():
 
 def test_importing_the_package_and_its_command_line_loads_nothing_heavy():
     code = (
-        "import sys, isorep, isorep.cli.main; "
+        "import sys, isorep, isorep.cli.commands; "
         "print([m for m in ('numpy', 'scipy', 'sklearn', 'pyarrow', 'rich.progress') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -84,7 +84,7 @@ import sys
 files, arguments = {files!r}, None
 {COMPARED[kind]}
 if arguments is not None:
-    from isorep.cli.main import app
+    from isorep.cli.commands import app
     app(["compare", *arguments], standalone_mode=False)
 print("loaded:", [name for name in {HEAVY!r} if name in sys.modules])
 """

@@ -19,8 +19,9 @@ socket.socket.connect = socket.socket.connect_ex = socket.create_connection = so
 """
 IMPORTS = """
 import importlib, pkgutil, isorep
-for name in ("storage", "comparison", "similarity", "structure", "ica", "translation", "heads", "report", "cli.main"):
+for name in ("storage", "comparison", "similarity", "structure", "ica", "translation", "heads", "report", "cli"):
     importlib.import_module(f"isorep.{name}")
+import isorep.cli.commands
 """
 RUN = """
 from isorep.cli.main import run

@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -106,6 +106,20 @@ def require_regular(path: Path) -> None:
         raise InputError(f"{path} is not a regular file")
 
 
+def require_plain(path: Any, folder: Any) -> None:
+    """Refuse a link, a pipe or a device inside a folder: a file from elsewhere must not be read as a part of it.
+
+    Object stores have none of these.
+    """
+    if not isinstance(path, Path):
+        return
+    name = path.relative_to(folder)
+    if path.resolve() != folder.resolve() / name:
+        raise InputError(f"{name} is a link inside a folder, which is not followed: copy what it points to")
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise InputError(f"{name} is not a regular file")
+
+
 def write_text(path: str | Path, text: str) -> None:
     """Write to a temporary file next to the target, then rename, so that the target is never incomplete.
 
@@ -114,7 +128,11 @@ def write_text(path: str | Path, text: str) -> None:
     path = Path(path)
     require_writable(path)
     if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:  # which names no file
+            raise OSError(error.errno, os.strerror(error.errno or 0), str(path)) from error
+        record_written(path)
         return
     with replacing(path.resolve()) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -138,6 +156,7 @@ def replacing(path: Path, *, folder: bool = False, apart: bool = False) -> Itera
         umask = os.umask(0)
         os.umask(umask)
         made.chmod((0o777 if folder else 0o666) & ~umask)
+        _WRITTEN[path] = _identity(made)  # which keeps it under its new name
         if folder:
             _put_folder(made, path)
         else:
@@ -156,6 +175,33 @@ def replacing(path: Path, *, folder: bool = False, apart: bool = False) -> Itera
         _WRITING.discard(temporary)
         if lock is not None:
             os.close(lock)
+
+
+_WRITTEN: dict[Path, tuple[int, int] | None] = {}
+
+
+def written() -> list[Path]:
+    """The files and folders that this process has put in place since it was told to forget, and that are there."""
+    return [path for path, made in list(_WRITTEN.items()) if made is None or made == _identity(path)]
+
+
+def record_written(path: Path) -> None:
+    """Count a target as written that was not made by :func:`replacing`."""
+    _WRITTEN[path] = None
+
+
+def forget_written() -> None:
+    """Count as written what comes from now on."""
+    _WRITTEN.clear()
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """Device and number of a file, which it keeps when it is renamed; zeros where there is no file."""
+    try:
+        known = path.stat()
+    except OSError:
+        return 0, 0
+    return known.st_dev, known.st_ino
 
 
 _LONGEST_NAME = 100  # letters of a target in the name of its temporary file: names have at most 255 bytes
@@ -333,6 +379,22 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+_CACHE = "TORCHINDUCTOR_CACHE_DIR"
+
+
+@contextmanager
+def without_cache_folder() -> Iterator[None]:
+    """Remove the empty folder for compiled code that torch makes in TMPDIR with its first optimiser.
+
+    Where it is depends on torch, which leaves the place in the environment. A folder that the user named stays.
+    """
+    named = _CACHE in os.environ
+    yield
+    if not named and _CACHE in os.environ:
+        with suppress(OSError):  # others may compile, and use it
+            Path(os.environ.pop(_CACHE)).rmdir()
 
 
 def require_writable(path: str | Path, inputs: Sequence[str | Path] = ()) -> None:

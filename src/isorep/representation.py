@@ -6,6 +6,7 @@ rows requires.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -462,6 +463,9 @@ def _checked_ids(given: Any, rows: int, label: str) -> Array:
     ids: Array = _as_array(given, f"the ids of {label}")
     if ids.ndim != 1 or len(ids) != rows:
         raise InputError(f"{label} has {rows} rows but its ids have shape {ids.shape}")
+    for row, cell in enumerate(ids.tolist() if ids.dtype.kind in "fO" else []):
+        if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+            raise InputError(f"{label} has no id in row {row}: it is {cell}")
     if ids.dtype.kind == "S":
         ids = np.char.decode(ids, "utf-8", "replace")
     elif ids.dtype.kind == "f" and np.all(np.mod(ids, 1) == 0):  # 1.0 is the id 1

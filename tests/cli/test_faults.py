@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -305,3 +306,105 @@ def test_one_path_for_two_outputs_is_refused_before_any_work(isorep_command, fil
     assert done.code == 2
     assert "z is named twice" in done.err
     assert not (files / "z").exists()
+
+
+def run_by(script, *arguments, **options):
+    """A command in a process of its own, after some lines of Python."""
+    code = f"import sys\nfrom isorep.cli import main\n{script}\nsys.argv = ['isorep', *sys.argv[1:]]; main.run()"
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options)
+
+
+SIGNALS = "import os, signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
+
+@pytest.mark.parametrize(("number", "word"), [("SIGTERM", "terminated"), ("SIGINT", "interrupted")])
+def test_an_interrupted_command_names_what_it_has_written(files, number, word):
+    script = (
+        f"{SIGNALS}from isorep.results import ResultRecord\n"
+        f"ResultRecord.to_html = lambda self, path: os.kill(os.getpid(), signal.{number})"
+    )
+    outputs = ["--json", files / "o.json", "--html", files / "o.html"]
+    process = run_by(script, "compare", files / "a.npy", files / "b.npy", *FAST, "--quiet", *outputs)
+    assert process.communicate()[1] == f"isorep: {word}; written before that: {files / 'o.json'}\n"
+    assert process.returncode == 128 + getattr(signal, number)
+    assert json.loads((files / "o.json").read_text())["schema"]
+
+
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])
+def test_a_signal_while_modules_are_imported_is_one_sentence_and_further_signals_are_ignored(number):
+    script = (
+        f"{SIGNALS}\nclass Twice:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'typer':\n"
+        "            try:\n"
+        f"                os.kill(os.getpid(), signal.{number}); os.kill(os.getpid(), signal.SIGINT)\n"
+        "            finally:\n"
+        "                os.kill(os.getpid(), signal.SIGTERM); os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Twice())"
+    )
+    process = run_by(script, "doctor")
+    word = {"SIGTERM": "terminated", "SIGINT": "interrupted"}[number]
+    assert process.communicate()[1] == f"isorep: {word}; nothing was written\n"
+    assert process.returncode == 128 + getattr(signal, number)
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_a_thread_that_never_ends_does_not_keep_an_interrupted_command(files, joined):
+    """One that the interpreter waits for at its end, or one that an executor waits for before."""
+    script = (
+        f"{SIGNALS}import threading; from concurrent.futures import ThreadPoolExecutor\n"
+        "main._PATIENCE = 0.1\n"
+        "end = threading.Event()\n"
+        "def versions(*rest):\n"
+        + (
+            "    with ThreadPoolExecutor(1) as crew:\n        crew.submit(end.wait)\n"
+            if joined
+            else "    threading.Thread(target=end.wait).start()\n    if True:\n"
+        )
+        + "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "from isorep.results import ResultRecord\nResultRecord.to_json = versions"
+    )
+    outputs = ["--json", files / "o.json"]
+    process = run_by(script, "compare", files / "a.npy", files / "b.npy", *FAST, "--quiet", *outputs)
+    told = process.communicate()[1]
+    assert process.returncode == 143
+    assert told == (
+        "isorep: terminated; it did not end within 0.1 s, so temporary files may be left\n"
+        if joined
+        else "isorep: terminated; nothing was written\n"
+    )
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
+@pytest.mark.parametrize(("source", "code"), [("a.npy", 0), ("none.npy", 2)])
+def test_closed_streams_change_no_exit_code(files, closed, source, code):
+    def close():
+        for number in closed:
+            os.close(number)
+
+    outputs = ["--json", files / "o.json"]
+    command = ["compare", files / source, files / "b.npy", *FAST, *outputs]
+    process = run_by("", *command, stdout=subprocess.PIPE, preexec_fn=close)
+    out, err = process.communicate()
+    assert process.returncode == code
+    assert (files / "o.json").exists() == (code == 0)
+    assert "isorep: " not in out
+    assert ("none.npy does not exist" in err) == (code == 2 and 2 not in closed)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+@pytest.mark.parametrize(
+    ("full", "source", "code"), [("stderr", "none.npy", 2), ("stdout", "none.npy", 2), ("stdout", "a.npy", 2)]
+)
+def test_full_streams_do_not_pass_for_an_exceeded_limit(files, full, source, code):
+    code_of_python = f"sys.{full}.flush(); os.dup2(os.open('/dev/full', os.O_WRONLY), sys.{full}.fileno())"
+    process = run_by(f"import os\n{code_of_python}", "compare", files / source, files / "b.npy", *FAST)
+    process.communicate()
+    assert process.returncode == code
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_a_full_device_is_named(isorep_command, files):
+    done = isorep_command("compare", files / "a.npy", files / "b.npy", *FAST, "--json", "/dev/full")
+    assert (done.code, done.err) == (2, "isorep: /dev/full: No space left on device\n")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from isorep._version import ISSUES
-from isorep.cli.main import GROUPS, app
+from isorep.cli.commands import GROUPS, app
 
 from ..data import noisy_pair
 
@@ -63,7 +63,7 @@ def test_help_fits_and_says_what_an_option_takes(isorep_command, command):
 
 def test_help_loads_no_arithmetic():
     code = (
-        "import sys; from isorep.cli.main import app; app(['--help'], standalone_mode=False); "
+        "import sys; from isorep.cli.commands import app; app(['--help'], standalone_mode=False); "
         "print([name for name in ('numpy', 'scipy', 'rich') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

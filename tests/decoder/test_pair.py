@@ -177,7 +177,7 @@ def test_wrong_pairs_are_refused(square):
 
 
 def test_the_command_sets_two_decoders_side_by_side(square, tmp_path, monkeypatch):
-    from isorep.cli.main import app
+    from isorep.cli.commands import app
 
     np.save(tmp_path / "a.npy", square.numpy())
     np.save(tmp_path / "b.npy", (square @ TURN).numpy())

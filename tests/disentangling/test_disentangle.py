@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import isorep
-from isorep.cli.main import app
+from isorep.cli.commands import app
 from isorep.disentangling import load
 from isorep.disentangling.page import _tiles
 

@@ -361,7 +361,7 @@ def test_columns_of_files_are_read_with_their_gaps(tmp_path):
 def test_the_command_reads_the_columns_of_its_file_or_of_another(tmp_path):
     from typer.testing import CliRunner
 
-    from isorep.cli.main import app
+    from isorep.cli.commands import app
 
     x, obs = screen()
     features = pd.DataFrame(x, columns=[f"f{i}" for i in range(5)]).assign(id=[f"w{i}" for i in range(len(x))])

@@ -102,6 +102,8 @@ FOREIGN = {
     "another type": (lambda f, a: (f, a | {"mean": a["mean"].astype(np.float32)}), "mean have the type F32"),
     "a number as flag": (lambda f, a: (f, a | {"gaussian": a["mean"]}), "gaussian have the type F64"),
     "NaN": (lambda f, a: (f, a | {"components": a["components"] * np.nan}), "components are not finite"),
+    "zeros": (lambda f, a: (f, {name: np.zeros_like(each) for name, each in a.items()}), "its components is zero"),
+    "a mixing of zeros": (lambda f, a: (f, a | {"mixing": a["mixing"] * 0}), "its components is zero"),
     "infinity": (lambda f, a: (f, a | {"mean": a["mean"] + np.inf}), "mean are not finite"),
     "no settings": (lambda f, a: (f | {"settings": None}, a), "its settings"),
     "odd settings": (lambda f, a: (f | {"settings": f["settings"] | {"x": 1}}, a), "its settings"),

@@ -137,7 +137,7 @@ def test_clusters_that_were_not_looked_at_have_no_quality():
 def test_the_command_writes_both_pages(tmp_path):
     from typer.testing import CliRunner
 
-    from isorep.cli.main import app
+    from isorep.cli.commands import app
 
     for kind, result in results().items():
         result.to_json(tmp_path / f"{kind}.json")

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import isorep
-from isorep.cli.main import app
+from isorep.cli.commands import app
 from isorep.reproduction import reproduce
 from isorep.reproduction.experiment import overridden
 

@@ -24,15 +24,17 @@ SHORT = ("characters=200000", "vocabulary=150", "dimensions=2", "steps=150", "ba
 def smoke(tmp_path_factory):
     """Folder, output and result of a shortened ``isorep reproduce words --scale smoke``."""
     folder = tmp_path_factory.mktemp("words")
+    (folder / "tmp").mkdir()
     call = ["reproduce", "words", "--scale", "smoke", "--out", str(folder / "run"), "--html", str(folder / "page.html")]
     done = subprocess.run(
         [sys.executable, "-c", "from isorep.cli.main import run; run()", *call, *(f"--set={each}" for each in SHORT)],
         capture_output=True,
         text=True,
         check=False,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        env=os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(folder / "tmp")},
     )
     assert (done.returncode, done.stderr) == (0, "")
+    assert list((folder / "tmp").iterdir()) == []
     return folder, done.stdout, json.loads((folder / "run" / "metrics.json").read_text())
 
 

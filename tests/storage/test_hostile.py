@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pickle
+import re
 import struct
 import subprocess
 import sys
@@ -24,7 +25,7 @@ import zarr
 import zarr.codecs
 
 import isorep
-from isorep.storage import column, examine, scratch
+from isorep.storage import column, examine, layers, scratch
 
 GIGABYTE = 10**9
 VALUES = np.random.default_rng(0).normal(size=(200, 3))
@@ -553,3 +554,189 @@ def test_shards_with_and_without_ids_are_refused(tmp_path):
     isorep.write(isorep.Representation(VALUES, np.arange(200)), tmp_path / "1.npz")
     with pytest.raises(isorep.InputError, match="duplicate row ids"):
         isorep.read(tmp_path)
+
+
+def replaced_by(path, what, outside):
+    """Move a file or folder away, and put a link to it, to a device or a pipe in its place."""
+    path.rename(outside)
+    if what == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to({"device": Path("/dev/zero"), "link": outside}[what])
+
+
+@pytest.mark.parametrize("what", ["link", "device", "pipe"])
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("place", ["chunk", "metadata", "array in a group"])
+def test_stores_hold_regular_files_alone(tmp_path, what, zarr_format, place):
+    path, chunk, metadata = tmp_path / "a.zarr", "0.0" if zarr_format == 2 else "c/0/0", ".zattrs"
+    if place == "array in a group":
+        zarr.open_group(path, mode="w", zarr_format=zarr_format).create_array("z", data=VALUES)
+        replaced = path / "z"
+    else:
+        zarr.create_array(path, data=VALUES, zarr_format=zarr_format)
+        metadata = ".zattrs" if zarr_format == 2 else "zarr.json"
+        replaced = path / (chunk if place == "chunk" else metadata)
+    assert np.array_equal(isorep.read(path).values[:], VALUES)
+    replaced_by(replaced, what, tmp_path / "outside")
+    if (what, place) in (("device", "array in a group"), ("pipe", "array in a group")):
+        assert "no array" in refusal(path)  # it is no group member for zarr either, and is never opened
+    else:
+        assert re.search("is a link|not a regular file|not a zarr store", refusal(path))
+
+
+def test_a_linked_folder_of_chunks_is_refused(tmp_path):
+    zarr.create_array(tmp_path / "a.zarr", data=VALUES)
+    replaced_by(tmp_path / "a.zarr" / "c", "link", tmp_path / "outside")
+    assert "a.zarr: c is a link inside a folder, which is not followed" in refusal(tmp_path / "a.zarr")
+
+
+@pytest.mark.parametrize("what", ["link", "device", "pipe"])
+def test_folders_of_shards_and_of_layers_hold_regular_files_alone(tmp_path, what):
+    for name in ("shards", "layers"):
+        (tmp_path / name).mkdir()
+        for part in range(2):
+            np.save(tmp_path / name / f"part-{part}.npy", VALUES)
+    files = {f"l{part}": tmp_path / "layers" / f"part-{part}.npy" for part in range(2)}
+    layers.write_list(files, {"l0": 0, "l1": 1})
+    assert layers.open_layers(tmp_path / "layers").read("l1")[0].shape == VALUES.shape
+    for name in ("shards", "layers"):
+        replaced_by(tmp_path / name / "part-1.npy", what, tmp_path / f"{name} outside")
+    words = r"part-1\.npy is (a link|not a regular file)"
+    assert re.search(words, refusal(tmp_path / "shards"))
+    for named in (None, ["l1"], ["part-1"]):
+        with pytest.raises(isorep.InputError, match=words):
+            layers.open_layers(tmp_path / "layers", named)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_absent_chunks_are_noted_with_what_they_are_read_as(tmp_path, zarr_format):
+    chunks = {"chunks": (50, 3), "fill_value": 1.5}
+    group = zarr.open_group(tmp_path / "g.zarr", mode="w", zarr_format=zarr_format)
+    for array in (
+        zarr.create_array(tmp_path / "a.zarr", shape=VALUES.shape, dtype="f8", zarr_format=zarr_format, **chunks),
+        group.create_array("z", shape=VALUES.shape, dtype="f8", **chunks),
+    ):
+        array[:] = VALUES
+    for path, name in ((tmp_path / "a.zarr", "a.zarr"), (tmp_path / "g.zarr", "g.zarr::z")):
+        assert isorep.read(path).converted == {}
+        inner = path / "z" if "::" in name else path
+        (inner / ("1.0" if zarr_format == 2 else "c/1/0")).unlink()
+        (inner / "7.0").write_bytes(b"")  # no chunk of this array
+        found = isorep.read(path)
+        assert found.converted == {name: "1 of 4 chunks absent, read as 1.5"}
+        np.testing.assert_array_equal(found.values[50:100], np.full((50, 3), 1.5))
+
+
+def test_absent_chunks_of_one_shard_among_several_are_noted(tmp_path):
+    for part in range(2):
+        zarr.create_array(tmp_path / f"part-{part}.zarr", data=VALUES, chunks=(50, 3), shards=(100, 3))
+    (tmp_path / "part-1.zarr" / "c" / "0" / "0").unlink()
+    assert isorep.read(tmp_path).converted == {"part-1.zarr": "1 of 2 shards absent, read as 0.0"}
+
+
+def test_a_store_that_declares_endless_chunks_is_not_counted_through(tmp_path):
+    zarr.create_array(tmp_path / "a.zarr", shape=(2**60, 3), chunks=(1, 3), dtype="f8")
+    assert "bomb" in refusal(tmp_path / "a.zarr")
+
+
+def npy_with(header, version=2):
+    """An npy stream with a header of its own."""
+    return b"\x93NUMPY" + bytes([version, 0]) + struct.pack("<I", len(header)) + header + VALUES.tobytes()
+
+
+def test_numpys_advice_to_unpickle_is_not_passed_on(tmp_path):
+    plain = b"{'descr': '<f8', 'fortran_order': False, 'shape': (200, 3)}"
+    (tmp_path / "a.npy").write_bytes(npy_with(plain + b" " * 20_000))
+    said = refusal(tmp_path / "a.npy")
+    assert "its header has 20059 bytes, and one of up to 10000 is read" in said
+    assert "pickle" not in said
+    (tmp_path / "b.npy").write_bytes(npy_with(plain + b" " * 9000))
+    assert isorep.read(tmp_path / "b.npy").shape == VALUES.shape
+
+
+@pytest.mark.parametrize("kind", ["|S0", "|V0", "<U0"])
+def test_entries_of_no_bytes_are_no_numbers(tmp_path, kind):
+    (tmp_path / "a.npy").write_bytes(
+        npy_with(f"{{'descr': '{kind}', 'fortran_order': False, 'shape': (9999999999, 3)}}".encode())
+    )
+    assert "not numbers" in refusal(tmp_path / "a.npy")
+
+
+def test_an_encrypted_archive_is_called_so(tmp_path):
+    np.savez(tmp_path / "a.npz", z=VALUES)
+    raw = bytearray((tmp_path / "a.npz").read_bytes())
+    raw[raw.find(b"PK\x03\x04") + 6] |= 1
+    raw[raw.find(b"PK\x01\x02") + 8] |= 1
+    (tmp_path / "a.npz").write_bytes(raw)
+    assert refusal(tmp_path / "a.npz") == "a.npz: array 'z' is encrypted, which is not read"
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_two_arrays_of_one_name_are_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        for factor in (1, 2):
+            made = io.BytesIO()
+            np.save(made, VALUES * factor)
+            archive.writestr("z.npy", made.getvalue())
+    assert refusal(tmp_path / "a.npz") == "a.npz: two arrays are called 'z'"
+    one = f'"z": {{"dtype": "F64", "shape": [200, 3], "data_offsets": [0, {VALUES.nbytes}]}}'
+    head = f"{{{one}, {one}}}".encode()
+    (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + VALUES.tobytes())
+    assert "'z' twice" in refusal(tmp_path / "a.safetensors")
+
+
+def test_ids_in_hdf5_are_utf8_also_if_called_ascii(tmp_path):
+    def with_ids(path, first):
+        with h5py.File(path, "w") as file:
+            file["z"] = VALUES
+            ids = np.array([first, *(b"r%d" % row for row in range(199))], "S8")
+            file.create_dataset("ids", data=ids, dtype=h5py.string_dtype("ascii", 8))
+
+    with_ids(tmp_path / "a.h5", "\u00e9".encode())
+    assert isorep.read(tmp_path / "a.h5").ids[0] == "\u00e9"
+    with_ids(tmp_path / "b.h5", b"\xff")
+    assert refusal(tmp_path / "b.h5") == "b.h5: dataset 'ids' holds text that is not UTF-8"
+
+
+@pytest.mark.parametrize(
+    ("digits", "words"), [(5000, "row 0 holds a whole number of more than 4300 digits"), (400, "float64")]
+)
+def test_endless_whole_numbers_in_json_lines_are_named(tmp_path, digits, words):
+    (tmp_path / "a.jsonl").write_text(f'{{"id": 1, "vector": [{"9" * digits}, 2]}}\n')
+    said = refusal(tmp_path / "a.jsonl")
+    assert words in said
+    assert "set_int_max_str_digits" not in said
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.csv.gz"])
+def test_text_in_utf16_is_named(tmp_path, name):
+    text = '{"vector": [1, 2]}\n' if "jsonl" in name else "a,b\n1,2\n"
+    data = text.encode("utf-16")
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    assert "UTF-16" in refusal(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("ids", "words"),
+    [
+        ([[1]] * 200, "column 'id' holds list<.*>, which cannot be row ids"),
+        ([{"a": 1}] * 200, "column 'id' holds struct<.*>, which cannot be row ids"),
+        (np.r_[np.nan, np.arange(199.0)], "column 'id' has 1 missing entries"),
+        (np.r_[np.nan, np.arange(199.0)].astype(np.float16), "column 'id' has 1 missing entries"),
+    ],
+)
+def test_ids_that_are_lists_or_no_numbers_are_refused(tmp_path, ids, words):
+    pq.write_table(pa.table({"id": pa.array(ids), "f": VALUES[:, 0], "g": VALUES[:, 1]}), tmp_path / "a.parquet")
+    assert re.search(words, refusal(tmp_path / "a.parquet"))
+
+
+def test_an_id_that_is_no_number_is_refused(tmp_path):
+    ids = np.r_[0.5, np.nan, np.arange(198.0)]
+    np.savez(tmp_path / "a.npz", z=VALUES, ids=ids)
+    assert "a.npz has no id in row 1: it is nan" in refusal(tmp_path / "a.npz")
+    with pytest.raises(isorep.InputError, match="has no id in row 0: it is None"):
+        isorep.Representation(VALUES[:2], ids=np.array([None, "a"], dtype=object))
+    lines = [json.dumps({"id": label, "vector": [1.0, 2.0]}) for label in (0.5, float("nan"))]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    assert "row 1 has no number or text under 'id'" in refusal(tmp_path / "a.jsonl")

@@ -271,3 +271,19 @@ def test_a_format_that_can_only_be_read_is_refused_before_any_work(tmp_path, mon
     with pytest.raises(isorep.InputError, match=r"x\.odd: \.odd files can be read, and not written"):
         isorep.write(np.eye(3), tmp_path / "x.odd")
     assert not list(tmp_path.iterdir())
+
+
+def test_sizes_are_told_in_a_unit_that_shows_them(tmp_path, monkeypatch):
+    from isorep.storage.scratch import sized
+
+    assert [sized(count) for count in (0, 1023, 1536, 2**20, 5 * 2**30, 2**50)] == [
+        "0 bytes",
+        "1023 bytes",
+        "1.5 KiB",
+        "1.0 MiB",
+        "5.0 GiB",
+        "1048576.0 GiB",
+    ]
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 4096}))
+    with pytest.raises(isorep.InputError, match=r"it takes 78\.1 KiB and .* has 4\.0 KiB free"):
+        isorep.write(np.zeros((1000, 10)), tmp_path / "a.npy")

@@ -170,7 +170,7 @@ def nearest_rotation(cross: Array, rows: int | None = None) -> tuple[Array, floa
     """The orthogonal matrix nearest to a square one (Procrustes), and the sum of its singular values.
 
     The cross-moments of fewer ``rows`` than half of the columns have a rank below that. Their axes are found in a
-    random sketch, which spans them, and the rotation is completed between what is left on both sides.
+    random sketch, which spans them, and the rotation leaves what is outside of both sides' axes where it is.
     """
     if rows is None or 2 * rows > len(cross):
         u, singular, vt = np.linalg.svd(cross)  # numpy's releases the GIL, scipy's does not
@@ -179,8 +179,10 @@ def nearest_rotation(cross: Array, rows: int | None = None) -> tuple[Array, floa
     axes = np.linalg.qr(sketch)[0]
     u, singular, vt = np.linalg.svd(axes.T @ cross, full_matrices=False)
     sides = axes @ u, vt.T
-    left, right = (np.linalg.qr(side, mode="complete")[0][:, rows:] for side in sides)
-    return np.asarray(sides[0] @ vt + left @ right.T), float(singular.sum())
+    both = np.linalg.qr(np.hstack(sides))[0]
+    left, right = (np.linalg.qr(both.T @ side, mode="complete")[0][:, rows:] for side in sides)
+    inside = (both.T @ sides[0]) @ (vt @ both) + left @ right.T
+    return np.eye(len(cross)) + both @ (inside - np.eye(2 * rows)) @ both.T, float(singular.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,7 +272,7 @@ def rigid_maps(moments: Moments, *, quick: bool = False, spans: Spans | None = N
     elif quick:
         many = max(moments.xy.shape) >= _MANY_COLUMNS
         polar = quick_polar(moments.xy, dead=_DEAD, resolved=_RESOLVED_QUICK if many else _RESOLVED)
-    elif max(moments.xy.shape) > WIDE_MATRIX and moments.xy.shape[0] == moments.xy.shape[1]:
+    elif min(moments.xy.shape) == max(moments.xy.shape) > WIDE_MATRIX and 2 * moments.n > len(moments.xy):
         polar = quick_polar(moments.xy, resolved=_RESOLVED_WIDE)
     rotation, overlap = polar or nearest_rotation(padded(moments.xy), moments.n)
     return orthogonal_map(moments, rotation, overlap), orthogonal_map(moments.swapped(), rotation.T, overlap)

@@ -19,6 +19,7 @@ from typer.core import TyperCommand
 
 from ..errors import InputError, import_extra
 from ..files import remove_unfinished, visible
+from .streams import print_error
 
 if TYPE_CHECKING:
     from ..results import ResultRecord
@@ -68,7 +69,7 @@ def stopping(deadline: "Deadline", quiet: bool, *, at_once: bool = True) -> Iter
             again = b"Press Ctrl-C again to quit" + (b" at once" if at_once else b"")
             os.write(2, b"\nisorep: stopping; the result so far follows. " + again + b"\n")
 
-    if before is not signal.default_int_handler:  # ignored, or somebody else's
+    if before in (signal.SIG_IGN, signal.SIG_DFL, None):  # ignored, or not Python's
         yield
         return
     signal.signal(signal.SIGINT, stop)
@@ -80,10 +81,12 @@ def stopping(deadline: "Deadline", quiet: bool, *, at_once: bool = True) -> Iter
 
 def _quit(number: int, frame: Any) -> None:
     """End the process: what is at work in threads would be waited for otherwise."""
+    from .main import left_behind
+
     remove_unfinished()
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         os.write(2, b"\x1b[?25h\n")  # the cursor, which the bars have hidden
-    os.write(2, b"isorep: interrupted; nothing was written\n")
+    os.write(2, f"isorep: interrupted; {visible(left_behind())}\n".encode())
     os._exit(130)
 
 
@@ -309,7 +312,7 @@ def tell_outputs(json: Path | None, html: Path | None) -> None:
 
 def warn(sentence: str) -> None:
     """Print one line on stderr."""
-    typer.echo(visible(sentence), err=True)
+    print_error(visible(sentence))
 
 
 def fail(*sentences: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from .._version import __version__
 from ..errors import InputError
-from ..files import replacing
+from ..files import record_written, replacing
 from ..rows import Progress
 from .catalogue import PublishedSet, Remote, published_set
 from .folder import data_folder, members
@@ -79,6 +79,7 @@ def fetch(remote: Remote, folder: Path, *, progress: Progress | None = None) -> 
         _discard(part, tag)
         raise
     part.replace(path)
+    record_written(path)
     _discard(tag)
     return downloaded
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
+from ..files import without_cache_folder
 from ..models.evaluation import evaluating, first_line
 from ..representation import Array
 from ..resampling import t_interval, wilson
@@ -388,7 +389,8 @@ class _Bench:
             for name, at in (("fit", self.fit), ("test", self.test))
         }
         size = float(weight.detach().norm()) / np.sqrt(weight.numel()) or 1.0
-        optimiser = torch.optim.Adam([weight, bias], lr=0.03 * size)
+        with without_cache_folder():
+            optimiser = torch.optim.Adam([weight, bias], lr=0.03 * size)
         best, kept = np.inf, (weight.detach().clone(), bias.detach().clone())
         with _frozen(self.rest.network), torch.enable_grad():
             for _ in range(steps):

@@ -151,7 +151,10 @@ def applied(
 
 def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:
     file = ModelFile(path, _FORMAT)
-    return file.read(lambda facts: _check_facts(file, facts), _shapes)
+    facts, arrays = file.read(lambda facts: _check_facts(file, facts), _shapes)
+    if not arrays["components"].any(axis=1).all() or not arrays["mixing"].any(axis=0).all():
+        file.refuse("one of its components is zero")
+    return facts, arrays
 
 
 def _check_facts(file: ModelFile, facts: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..errors import InputError
+from ..files import without_cache_folder
 from .evaluation import nn, torch
 from .recipe import Group, Recipe
 from .sampling import Rows, mixed
@@ -227,7 +228,8 @@ def make_optimiser(group: Group, parameters: list[Any]) -> Any:
     if has_kernel and group.optimiser != "rmsprop":
         options = {"fused": True} | options
     try:
-        return kind(parameters, **options)
+        with without_cache_folder():
+            return kind(parameters, **options)
     except (TypeError, ValueError) as error:
         raise InputError(f"the optimiser {group.optimiser} cannot be set up: {error}") from None
 

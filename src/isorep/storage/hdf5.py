@@ -198,7 +198,10 @@ class HDF5Tree(tree.Tree):
         checked = CheckedDataset(dataset)
         checked.check(0, len(dataset))
         if self._h5py.check_string_dtype(dataset.dtype) is not None:
-            return as_text(dataset.asstr()[:], stored, f"dataset {name!r}")
+            try:  # many writers call UTF-8 ASCII
+                return as_text(dataset.asstr("utf-8")[:], stored, f"dataset {name!r}")
+            except UnicodeDecodeError as error:
+                raise InputError(f"dataset {name!r} holds text that is not UTF-8") from error
         if dataset.dtype.kind not in "fiub":
             raise InputError(f"dataset {name!r} holds {dataset.dtype}, which is neither numbers nor text")
         return checked[0 : len(dataset)]

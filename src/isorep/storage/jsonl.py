@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
-from .naming import as_ids, as_text, default_ids_name, require_plausible
+from .naming import as_ids, as_text, default_ids_name, not_utf8, require_plausible
 from .registry import Contents, RowStream
 from .scratch import spool, unpacked
 
@@ -127,7 +128,7 @@ def _lines(path: Path) -> Iterator[str]:
                 if line.strip():
                     yield line
     except UnicodeDecodeError as error:
-        raise InputError("this is not UTF-8 text") from error
+        raise not_utf8(error) from error
 
 
 def vector_name(path: Path, key: str | None) -> tuple[str, list[str]]:
@@ -155,7 +156,10 @@ def vectors(records: list[dict[str, Any]], name: str, start: int) -> Array:
         width = len(value) if width is None else width
         if len(value) != width:
             raise InputError(f"{name!r} is ragged: row {start} has {width} entries and row {row} has {len(value)}")
-    return np.array([record[name] for record in records], np.float64)
+    try:
+        return np.array([record[name] for record in records], np.float64)
+    except OverflowError as error:
+        raise InputError(f"{name!r} holds a whole number beyond float64, in row {start} or later") from error
 
 
 def _is_vector(value: Any) -> bool:
@@ -165,8 +169,12 @@ def _is_vector(value: Any) -> bool:
 def _record(line: str, row: int) -> dict[str, Any]:
     try:
         record = json.loads(line)
-    except (ValueError, RecursionError) as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"row {row} is not JSON: {str(error)[:120]}") from error
+    except ValueError as error:
+        raise InputError(
+            f"row {row} holds a whole number of more than {sys.get_int_max_str_digits()} digits"
+        ) from error
     if not isinstance(record, dict):
         raise InputError(f"row {row} is not a JSON object")
     return record
@@ -174,7 +182,7 @@ def _record(line: str, row: int) -> dict[str, Any]:
 
 def _label(record: dict[str, Any], name: str, row: int) -> Any:
     value = record.get(name)
-    if type(value) not in (int, str, float, bool):
+    if type(value) not in (int, str, float, bool) or value != value:
         raise InputError(f"row {row} has no number or text under {name!r}")
     return value
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..files import write_text
+from ..files import require_plain, write_text
 from ..representation import Array, Representation
 from .registry import column, is_zarr, labels, read
 
@@ -67,7 +67,10 @@ def holds_layers(path: str | Path) -> bool:
 
 def listed_layers(folder: Path) -> dict[str, Path]:
     """The files that a folder's list names and that are still there, in the order of the model."""
-    return {name: folder / file for name, (_, file) in _entries(folder).items() if (folder / file).exists()}
+    found = {name: folder / file for name, (_, file) in _entries(folder).items() if (folder / file).exists()}
+    for file in found.values():
+        require_plain(file, folder)
+    return found
 
 
 def write_list(files: dict[str, Path], places: dict[str, int]) -> None:
@@ -85,6 +88,9 @@ def write_list(files: dict[str, Path], places: dict[str, int]) -> None:
 def read_layer(file: Path, name: str, **reading: Any) -> tuple[Representation, Array | None]:
     """A layer's rows with their ids, and their groups where they have any; ``reading`` goes to :func:`isorep.read`."""
     found = read(file, name=name, **reading)
+    if _plain(file):
+        for what in (GROUP, "ids"):
+            require_plain(beside(file, what), file.parent)
     grouped = beside(file, GROUP).is_file() if _plain(file) else GROUP in found.left_out
     left_out = {each: why for each, why in found.left_out.items() if each != GROUP}
     ids = labels(str(beside(file, "ids")), file) if _plain(file) and beside(file, "ids").is_file() else found.ids
@@ -111,6 +117,7 @@ def _file_called(folder: Path, name: str, listed: dict[str, Path]) -> Path:
     if len(found) != 1:
         there = f"; there are {', '.join(list(listed)[:12])}" if listed else ""
         raise InputError(f"{folder} holds {'no file' if not found else f'{len(found)} files'} called {name!r}{there}")
+    require_plain(found[0], folder)
     return found[0]
 
 
@@ -119,6 +126,7 @@ def _entries(folder: Path) -> dict[str, tuple[int, str]]:
     path = folder / LIST
     if not path.is_file():
         return {}
+    require_plain(path, folder)
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise ValueError

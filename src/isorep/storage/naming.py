@@ -176,6 +176,13 @@ def require_plausible(unpacked_bytes: int, stored_bytes: int, what: str) -> None
         raise InputError(f"{what} unpacks to {unpacked_bytes} bytes or more, too much for row ids or labels")
 
 
+def not_utf8(error: UnicodeDecodeError) -> InputError:
+    """The refusal of text in another encoding, which is named if its first bytes say so."""
+    if error.start == 0 and error.object[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return InputError("this is text in UTF-16: save it as UTF-8")
+    return InputError("this is not UTF-8 text")
+
+
 def _listing(shapes: dict[str, tuple[int, ...]]) -> str:
     return some([f"{name} {shape}" for name, shape in shapes.items()])
 

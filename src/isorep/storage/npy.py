@@ -17,6 +17,7 @@ from .registry import Contents, RowStream
 from .remote import RemoteArray, RemotePath, is_remote
 
 _BRIDGE = 2**20  # bytes that are cheaper to read than to skip
+_LONGEST_HEADER = 10_000  # which is numpy's limit too
 
 
 def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
@@ -101,6 +102,9 @@ def read_header(file: IO[bytes]) -> Header:
     if lead[:6] != b"\x93NUMPY":
         what = "a pickle, which is refused" if lead[:1] == b"\x80" else "not an npy array"
         raise InputError(f"the data are {what}: save with numpy.save(path, values, allow_pickle=False)")
+    size = int.from_bytes(file.read(2 if lead[6:7] == b"\x01" else 4), "little")
+    if size > _LONGEST_HEADER:
+        raise InputError(f"its header has {size} bytes, and one of up to {_LONGEST_HEADER} is read: save it again")
     file.seek(0)
     version = np.lib.format.read_magic(file)
     if version == (1, 0):
@@ -111,6 +115,8 @@ def read_header(file: IO[bytes]) -> Header:
         raise InputError(f"npy format version {version} is not known")
     if dtype.hasobject:
         raise InputError("the array holds pickled Python objects, which are refused: save a plain float array")
+    if dtype.itemsize == 0:
+        raise InputError(f"the array holds entries of no bytes ({dtype}), not numbers")
     if any(size < 0 for size in shape):
         raise InputError(f"the header declares an impossible shape {shape}")
     return Header(tuple(int(size) for size in shape), fortran_order, dtype, file.tell())

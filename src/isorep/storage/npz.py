@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import zipfile
+from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -85,7 +86,12 @@ def _open(path: Path) -> zipfile.ZipFile:
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    return {info.filename[:-4]: info for info in archive.infolist() if info.filename.endswith(".npy")}
+    members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+    found = {info.filename[:-4]: info for info in members}
+    if len(found) < len(members):
+        names = Counter(info.filename[:-4] for info in members)
+        raise InputError(f"two arrays are called {names.most_common(1)[0][0]!r}")
+    return found
 
 
 def _named(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
@@ -96,6 +102,8 @@ def _named(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
 
 
 def _header(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Header:
+    if info.flag_bits & 1:
+        raise InputError(f"array {info.filename[:-4]!r} is encrypted, which is not read")
     with archive.open(info) as stream:
         try:
             header = read_header(stream)

@@ -397,6 +397,14 @@ def list_rows(cells: Any, name: str, width: int, row: int) -> Array:
     return flat.reshape(len(cells), width)
 
 
+def _with_nulls(cells: Any) -> Any:
+    """Numbers whose NaN are missing entries, as null ones are."""
+    import pyarrow.compute
+
+    cells = cells.cast("float64")  # float16 has no such kernels
+    return pyarrow.compute.if_else(pyarrow.compute.is_nan(cells), None, cells)
+
+
 def _is_array(part: Any) -> bool:
     return isinstance(part, np.ndarray)
 
@@ -405,11 +413,16 @@ def _labels(path: Path, name: str, missing: bool = False) -> Array:
     """A column of ids or groups as numpy integers or text; repeated text is held once."""
     from pyarrow import types
 
+    kind = _open(path).schema_arrow.field(name).type
+    if types.is_nested(kind):
+        raise InputError(f"column {name!r} holds {kind}, which cannot be row ids or labels")
     stored = path.stat().st_size
     parts: list[Any] = []
     rows = 0
     for batch in _open(path, read_dictionary=[name]).iter_batches(batch_size=_LABELS_BATCH, columns=[name]):
         cells = batch.column(0)
+        if types.is_floating(cells.type):
+            cells = _with_nulls(cells)
         if cells.null_count and not missing:
             raise InputError(f"column {name!r} has {cells.null_count} missing entries from row {rows} on")
         rows += len(cells)

@@ -128,6 +128,11 @@ class RemotePath:
         for inner in self._asked("ls", detail=False):
             yield self / str(inner).rstrip("/").rpartition("/")[2]
 
+    def files(self) -> list[str]:
+        """The names of all files in a folder and below, from the folder on."""
+        start = len(self._place[1].rstrip("/")) + 1
+        return [str(inner)[start:] for inner in self._asked("find")]
+
     def open(self, mode: str = "rb") -> IO[bytes]:
         """A file to read."""
         opened: IO[bytes] = self._asked("open", mode)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -82,10 +83,19 @@ def _entries(path: Path) -> dict[str, dict[str, Any]]:
         raise InputError(f"this is not a valid safetensors file: {error}") from error
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
-        header: dict[str, dict[str, Any]] = json.loads(file.read(length))
+        header: dict[str, dict[str, Any]] = json.loads(file.read(length), object_pairs_hook=_once)
     header.pop("__metadata__", None)
     start = 8 + length
     return {name: {**entry, "start": start + entry["data_offsets"][0]} for name, entry in header.items()}
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of the header, whose names must differ: readers would take one or the other."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        name = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise InputError(f"its header names {name!r} twice")
+    return found
 
 
 def _open(path: Path, entry: dict[str, Any]) -> Any:

@@ -134,6 +134,12 @@ def _require_disk(wanted: int) -> None:
     free = shutil.disk_usage(folder).free
     if wanted + DISK_RESERVE > free:
         raise InputError(
-            f"{wanted / 2**30:.1f} GiB of scratch space are needed and {folder} has {free / 2**30:.1f} GiB "
-            "free: set TMPDIR to a larger disk"
+            f"{sized(wanted)} of scratch space are needed, {sized(DISK_RESERVE)} must stay free, and {folder} has "
+            f"{sized(free)}: set TMPDIR to a larger disk"
         )
+
+
+def sized(count: int) -> str:
+    """Bytes in a unit in which they are at least 1, such as ``1.5 MiB``."""
+    power = min(max(count.bit_length() - 1, 0) // 10, 3)
+    return f"{count / 2 ** (10 * power):.1f} {('', 'KiB', 'MiB', 'GiB')[power]}" if power else f"{count} bytes"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from ..files import require_plain
 from ..representation import Array, Matrix
 from .layers import listed_layers
 from .lazy import LazyMatrix, release
@@ -28,7 +29,7 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
     """Present the shards as one matrix; shards that cannot be read in part are parsed once, into memory or scratch."""
     shards = _Shards(path, key, ids, besides)
     if not shards.parsed:
-        return Contents(shards.matrix(), shards.ids(), shards.left_out)
+        return Contents(shards.matrix(), shards.ids(), shards.left_out, shards.converted)
     again = _Shards(path, key, ids, besides, measure=False)
     stored = sum(file.stat().st_size for file in again.files if file.is_file())
     return Contents(spool(again.row_blocks(), stored), again.ids(), again.left_out, again.converted, again.columns)
@@ -177,6 +178,7 @@ def shard_files(path: Path) -> list[Path]:
         raise InputError(f"{path} is a folder without files to read")
     modules = {}
     for file in files:
+        require_plain(file, path)
         if file.is_dir() and not file.name.lower().endswith(".zarr"):
             raise InputError(f"{path} is a folder with a folder {file.name} in it: shards lie side by side in one")
         modules[reader(file)] = file.name

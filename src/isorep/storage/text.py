@@ -35,6 +35,7 @@ from .naming import (
     is_whole,
     may_be_thousands,
     not_a_number,
+    not_utf8,
     require_column,
     require_plausible,
     shown,
@@ -344,7 +345,7 @@ def _open(path: Path) -> Iterator[_Table]:
         except csv.Error as error:
             raise InputError(f"line {reader.line_num if reader else 1}: {error}") from error
         except UnicodeDecodeError as error:
-            raise InputError("this is not UTF-8 text") from error
+            raise not_utf8(error) from error
 
 
 class _Lines:

@@ -18,6 +18,7 @@ from .hdf5 import copy_with
 from .naming import FEATURE_PREFIX, IDS_NAMES, INDEX_NAMES
 from .registry import Labels, RowStream, family, guarded, is_zarr, reader, split_key
 from .remote import is_url
+from .scratch import sized
 
 _NUMBERS_ONLY = {"npy": "npy", "safetensors": "safetensors", "torch_files": "torch"}  # modules of files without text
 _HALVES = re.compile("[\\ud800-\\udfff]")  # of characters: text that holds one alone has no UTF-8
@@ -207,9 +208,7 @@ def _require_room(path: Path, rows: RowStream, module: Any) -> None:
         return
     needed, free = rows.shape[0] * rows.shape[1] * rows.dtype.itemsize, shutil.disk_usage(path.parent).free
     if needed > free:
-        raise InputError(
-            f"{path} cannot be written: it takes {needed / 2**30:.2f} GiB and {path.parent} has {free / 2**30:.2f} free"
-        )
+        raise InputError(f"{path} cannot be written: it takes {sized(needed)} and {path.parent} has {sized(free)} free")
 
 
 def _family_name(module: Any) -> str:

@@ -1,19 +1,26 @@
 """zarr stores (a ``.zarr`` folder), formats 2 and 3, sliced where they lie.
 
 What the codecs of a zarr array may do: turn bytes into numbers or text, and not into far more than declared.
+
+What a store on this machine may hold: regular files and folders. A chunk that is a pipe would be waited for, a device
+read without end.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
+import re
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError, import_extra
+from ..files import require_plain
 from ..representation import Array
 from . import tree as hierarchy
 from .hdf5 import CheckedChunks, bomb, inflates_beyond
@@ -26,6 +33,7 @@ _CHUNK_BYTES = 2**22
 _CHUNK_LABELS = 2**16
 _MOST_METADATA = 2**26
 _DEEPEST = 64  # groups in each other
+_METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 
 GAPS = True  # columns may have missing entries
 
@@ -34,11 +42,12 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
     """Open the array, or one array of the group, and read the array of row ids where there is one."""
     tree = ZarrTree(path)
     if tree.shape("") is None:
-        return hierarchy.load_tree(tree, key, ids)
+        contents = hierarchy.load_tree(tree, key, ids)
+        return replace(contents, converted=dict(contents.converted) | tree.absent)
     for option, given in (("key", key), ("ids", ids)):
         if given is not None:
             raise InputError(f"it is one zarr array without names, so {option} {given!r} cannot be found in it")
-    return Contents(tree.matrix(""))
+    return Contents(tree.matrix(""), converted=tree.absent)
 
 
 def column(path: Path, name: str, missing: bool = False) -> Array:
@@ -102,6 +111,9 @@ class ZarrTree(hierarchy.Tree):
         if not is_zarr(path):
             raise InputError("this is not a zarr store: it has no zarr.json, .zarray or .zgroup")
         self.path = path
+        self.absent: dict[str, str] = {}  # arrays with chunks that are not there, and what these are read as
+        if isinstance(path, Path):
+            _require_plain_nodes(path)
         zarr = _zarr()
         self.group, self.array = zarr.Group, zarr.Array
         if _is_array(path):
@@ -129,7 +141,11 @@ class ZarrTree(hierarchy.Tree):
         return values if values.dtype.kind in "fiub" else as_text(values, stored, f"array {name!r}")
 
     def _checked(self, array: Any) -> CheckedArray:
-        return CheckedArray(array, self.path)
+        checked = CheckedArray(array, self.path)
+        absent = checked.absent()
+        if absent:
+            self.absent["::".join(filter(None, (self.path.name, array.path)))] = absent
+        return checked
 
     def _node(self, name: str) -> Any:
         name = name.strip("/")
@@ -138,6 +154,20 @@ class ZarrTree(hierarchy.Tree):
         if not isinstance(self._root, self.group) or ".." in name.split("/"):
             return None
         return self._root.get(name)
+
+
+def _require_plain_nodes(root: Path) -> None:
+    """Refuse links, pipes and devices in place of groups, arrays and their metadata; chunks are looked at when read."""
+    pending = [root]
+    while pending:
+        folder = pending.pop()
+        for name in _METADATA:
+            require_plain(folder / name, root)
+        if not (folder / ".zarray").is_file() and is_zarr(folder):  # may be a group, which holds further ones
+            folders = [entry.name for entry in os.scandir(folder) if entry.is_dir()]
+            pending.extend(folder / name for name in folders)
+            for name in folders:
+                require_plain(folder / name, root)
 
 
 def _is_array(path: Path) -> bool:
@@ -175,7 +205,7 @@ class CheckedArray(CheckedChunks):
             raise InputError("the array is compressed or sharded more than once, which is refused")
         self._compressor = compressors[0] if compressors else None
         self._shard = next((settings for name, settings in codecs if name == _SHARDS), None)
-        self._folder = root / array.path
+        self._root, self._folder = root, root / array.path
         self._key = array.metadata.encode_chunk_key
         nominal = math.prod(array.chunks) * array.dtype.itemsize
         self._most = 4 * nominal + 2**20 if array.dtype.kind in "fiub" else _TEXT_BYTES
@@ -189,16 +219,49 @@ class CheckedArray(CheckedChunks):
         total, pending = 0, [self._folder]
         while pending and total < enough:
             for entry in pending.pop().iterdir():
+                if entry.is_symlink():
+                    continue
                 if entry.is_dir():
                     pending.append(entry)
                 else:
                     total += entry.stat().st_size
         return total
 
+    def absent(self) -> str:
+        """How many chunks have no file, and what they are read as; nothing if all are there.
+
+        Writers leave out chunks that hold the fill value alone, so this is no error. The files are listed, and not
+        looked up one by one: a folder may declare any number of chunks.
+        """
+        grid = tuple(-(-size // step) for size, step in zip(self.shape, self._chunks or (), strict=True))
+        total = math.prod(grid)
+        there = sum(self._is_chunk(name, grid) for name in self._files())
+        if there >= total:
+            return ""
+        fill = self._stored.fill_value
+        noun = "chunks" if self._shard is None else "shards"
+        told = "its fill value" if fill is None else repr(fill.item() if isinstance(fill, np.generic) else fill)
+        return f"{total - there} of {total} {noun} absent, read as {told}"
+
+    def _files(self) -> Iterator[str]:
+        """The names of all files of the array, from its folder on."""
+        if is_remote(self._folder):
+            yield from self._folder.files()
+            return
+        for place, _, names in os.walk(self._folder):
+            inner = os.path.relpath(place, self._folder).replace(os.sep, "/")
+            yield from names if inner == "." else (f"{inner}/{name}" for name in names)
+
+    def _is_chunk(self, name: str, grid: tuple[int, ...]) -> bool:
+        place = tuple(int(digits) for digits in re.findall("[0-9]{1,18}", name))
+        inside = len(place) == len(grid) and all(index < size for index, size in zip(place, grid, strict=True))
+        return inside and bool(self._key(place) == name)
+
     def _check_chunk(self, place: tuple[int, ...]) -> None:
         path = self._folder / self._key(place)
+        require_plain(path, self._root)
         if not path.is_file():
-            return  # never written: it is read as the fill value
+            return  # never written: it is read as the fill value, which a note says
         with path.open("rb") as file:
             for offset, size in self._pieces(file, path.stat().st_size):
                 if size > self._most:

@@ -29,7 +29,7 @@ class QdrantCollection:
 
     def __init__(self, address: str) -> None:
         place, name, wanted = _collection(address)
-        require_folder(place, address, "meta.json")
+        require_folder(place, address, f"collection/{name}", "meta.json")
         self._place, self.name, self._client = place, name, _qdrant(place)
         if not self._client.collection_exists(self.name):
             raise InputError(f"{address} does not exist")

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import InputError
-from ..files import without_secrets
+from ..files import require_plain, without_secrets
 from ..representation import Array
 from ..storage.naming import IDS_NAMES
 from ..storage.registry import Result, guarded
@@ -82,7 +82,15 @@ def address_of(address: str) -> tuple[str, str]:
     return place, name
 
 
-def require_folder(place: str, address: str, holds: str = "") -> None:
-    """Refuse a source in a folder that does not exist, or lacks a file: a client would create both."""
-    if "://" not in place and not (Path(place) / holds).exists():
+def require_folder(place: str, address: str, inner: str, holds: str = "") -> None:
+    """Refuse a source in a folder that does not exist, or lacks a file: a client would create both.
+
+    Links, pipes and devices in its ``inner`` folder are refused too: a client would follow or wait for them.
+    """
+    if "://" in place:
+        return
+    folder = Path(place)
+    if not (folder / holds).exists():
         raise InputError(f"{address} does not exist: {place} is no folder of such a store")
+    for each in (folder / holds, folder / inner, *(folder / inner).rglob("*")):
+        require_plain(each, folder)

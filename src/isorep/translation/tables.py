@@ -234,7 +234,7 @@ class LanceTable:
 
     def __init__(self, address: str, scale: str | None, ids: str | None = None) -> None:
         self._place, self.name = address_of(address)
-        require_folder(self._place, address)
+        require_folder(self._place, address, f"{self.name}.lance")
         database = _lance(self._place)
         try:
             self._table = database.open_table(self.name)
