@@ -279,3 +279,15 @@ def test_values_whose_fourth_powers_leave_float64_are_refused_as_such(size):
     for a, b in ((size * x, x), (x, size * x), ((size * x).T.copy(), x.T.copy())):
         with pytest.raises(isorep.InputError, match="rescale, their fourth powers"):
             isorep.similarity.cka(a, b)
+
+
+def test_an_index_that_the_rows_do_not_define_is_left_out_of_the_table_and_an_error_by_name():
+    rng = np.random.default_rng(0)
+    x = np.zeros((60, 3))
+    x[-12:] = rng.normal(size=(12, 3))  # more than half of all pairs are equal: there is no bandwidth
+    found = isorep.similarity.indices(x, rng.normal(size=(60, 3)), permutations=20)
+    assert "cka_rbf" not in found.indices
+    assert any(each.startswith("cka_rbf was left out: more than half of all pairs") for each in found.caveats)
+    assert {"cka", "cca"} <= set(found.indices)
+    with pytest.raises(isorep.InputError, match="there is no bandwidth"):
+        isorep.similarity.indices(x, rng.normal(size=(60, 3)), names=["cka_rbf"], permutations=20)

@@ -24,7 +24,7 @@ from ..settings import check_choice
 from ..threads import one_blas_thread
 from .cca import cross_source
 from .frames import Pair, Side, paired
-from .null import Draws, PreparedIndex, Similarity, finished, moved_product
+from .null import Draws, PreparedIndex, Similarity, UndefinedIndexError, finished, moved_product
 
 KERNELS = ("linear", "rbf")
 SKETCH_AXES = 32  # leading axes that carry the shape of a null
@@ -111,7 +111,9 @@ def prepare_cka(
         squares = [debiasing(each, each)(square, _REAL) for each, square in zip(diagonals, squares, strict=True)]
     for side, square, whole in zip((pair.x, pair.y), squares, kernels.uncentred, strict=True):
         if not square > 1e-12 * whole:
-            raise InputError(f"all rows of {side.name} are equally similar by this kernel: CKA is not defined for it")
+            raise UndefinedIndexError(
+                f"all rows of {side.name} are equally similar by this kernel: CKA is not defined for it"
+            )
     norm = float(np.sqrt(squares[0]) * np.sqrt(squares[1]))
 
     def source(uniform: bool) -> Draws:
@@ -262,7 +264,9 @@ def _kernel(side: Side, bandwidth: float) -> _Gaussian:
     some = rows if n <= _MEDIAN_ROWS else rows[np.linspace(0, n - 1, _MEDIAN_ROWS).astype(np.intp)]
     median = float(np.median(cdist(some, some, "sqeuclidean")))
     if median <= 0:
-        raise InputError(f"more than half of all pairs of rows of {side.name} are equal: there is no bandwidth")
+        raise UndefinedIndexError(
+            f"more than half of all pairs of rows of {side.name} are equal: there is no bandwidth"
+        )
     factor = -1.0 / (2 * bandwidth**2 * median)
     means = map_blocks(lambda some: _gaussian_tile(rows[some], rows, factor).mean(axis=1), n, _TILE)
     return _Gaussian(rows, factor, np.concatenate(means))

@@ -70,6 +70,10 @@ class PreparedIndex:
 Prepare = Callable[[Pair], PreparedIndex]
 
 
+class UndefinedIndexError(InputError):
+    """An index that these rows do not define, such as a correlation with a constant."""
+
+
 def cross_draws(left: Array, right: Array) -> Draws:
     r""":math:`U_X^\top PU_Y` by one product. Several indices that ask for the same pairing share it."""
     last = threading.local()
@@ -102,14 +106,30 @@ def finished(
 
 
 def similarities(
-    pair: Pair, prepares: Sequence[Prepare], pairings: Pairings, report: Progress = no_progress
+    pair: Pair,
+    prepares: Sequence[Prepare],
+    pairings: Pairings,
+    report: Progress = no_progress,
+    undefined: dict[int, str] | None = None,
 ) -> tuple[list[Similarity], Pairings]:
-    """Indices with their nulls and caveats; and the pairings, copies of rows kept together."""
+    """Indices with their nulls and caveats; and the pairings, copies of rows kept together.
+
+    Indices that the rows do not define are an error, or go to ``undefined``: their place, and why.
+    """
     prepared: list[PreparedIndex] = []
-    for prepare in prepares:
-        report("indices", len(prepared), len(prepares))
-        prepared.append(prepare(pair))
-    report("indices", len(prepared), len(prepares))
+    for place, prepare in enumerate(prepares):
+        report("indices", place, len(prepares))
+        try:
+            prepared.append(prepare(pair))
+        except UndefinedIndexError as error:
+            if undefined is None:
+                raise
+            undefined[place] = str(error)
+    report("indices", len(prepares), len(prepares))
+    if undefined:
+        prepares = [prepare for place, prepare in enumerate(prepares) if place not in undefined]
+        if not prepares:
+            raise UndefinedIndexError(next(iter(undefined.values())))
     nulls: list[tuple[Null | None, str]] = [(None, each.forced) for each in prepared]
     if pairings.permutations:
         pairings = pairings.keeping_copies([pair.x], [pair.y])

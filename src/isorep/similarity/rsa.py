@@ -23,7 +23,7 @@ from ..settings import check_choice
 from ..storage import loaded
 from ..threads import one_blas_thread
 from .frames import Pair, Side, paired
-from .null import Draws, PreparedIndex, Similarity, finished, moved_product, plan
+from .null import Draws, PreparedIndex, Similarity, UndefinedIndexError, finished, moved_product, plan
 
 DISTANCES = ("euclidean", "correlation", "cosine")
 CORRELATIONS = ("spearman", "pearson")
@@ -106,7 +106,7 @@ def unit_distances(side: Side, distance: str, correlation: str) -> Array:
     apart = pdist(rows, "sqeuclidean")  # of unit rows twice 1 minus the cosine
     spread = float(np.ptp(apart))
     if not spread > 1e-9 * float(apart.max(initial=0.0)):
-        raise InputError(f"all rows of {side.name} are equally far apart: RSA is not defined for it")
+        raise UndefinedIndexError(f"all rows of {side.name} are equally far apart: RSA is not defined for it")
     return _standardised(apart, correlation)
 
 

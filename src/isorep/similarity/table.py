@@ -248,13 +248,18 @@ def indices(
     left_out += few_rows
     given = INDICES if names is None else check_names("indices", names, INDICES)
     wanted = [name for name in INDICES if name in given and name not in left_out]
-    results, pairings = similarities(pair, [INDICES[name] for name in wanted], pairings, progress or no_progress)
+    undefined: dict[int, str] | None = {} if names is None else None
+    prepares = [INDICES[name] for name in wanted]
+    results, pairings = similarities(pair, prepares, pairings, progress or no_progress, undefined)
+    lost = {wanted[place]: why for place, why in (undefined or {}).items()}
+    wanted = [name for name in wanted if name not in lost]
     caveats = [
         *filter(None, [note]),
         *pair.caveats,
         *pairings.notes,
         *(caveat for each in results for caveat in each.caveats),
     ]
+    caveats += [f"{name} was left out: {why}" for name, why in lost.items()]
     limit = None
     if len(ceiling):
         shuffled = {"permutations": permutations, "groups": groups, "within": within, "random_state": random_state}
