@@ -175,3 +175,15 @@ def test_what_is_unfinished_is_removed_on_request(tmp_path):
     with pytest.raises(FileNotFoundError):
         write()
     assert left == []
+
+
+def test_an_interrupt_while_a_temporary_folder_is_removed_stays_one(tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        try:
+            raise KeyboardInterrupt
+        finally:
+            os.close(-1)  # as when the signal comes right after the folder was closed
+
+    monkeypatch.setattr("isorep.files.shutil.rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "out", apart=True) as temporary:
+        temporary.write_text("whole")

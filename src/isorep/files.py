@@ -375,10 +375,15 @@ def remove_unfinished() -> None:
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
+    if not path.is_dir():
         path.unlink(missing_ok=True)
+        return
+    try:
+        shutil.rmtree(path, ignore_errors=True)
+    except OSError as error:  # what an interrupt becomes between the closing of a folder and its end
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        raise
 
 
 _CACHE = "TORCHINDUCTOR_CACHE_DIR"
