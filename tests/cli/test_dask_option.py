@@ -52,7 +52,12 @@ def doom(cluster, tmp_path):
     """Write a number into this file, and a worker dies at the start of that task; the file is then gone."""
     order = tmp_path / "order"
     with distributed.Client(cluster, set_as_default=False) as client:
-        client.wait_for_workers(2, timeout=300)  # a killed one comes back
+        try:
+            client.wait_for_workers(2, timeout=60)  # a killed one comes back,
+        except TimeoutError:  # unless it was killed before its nanny knew it: then another one takes its place
+            cluster.scale(1)
+            cluster.scale(2)
+            client.wait_for_workers(2, timeout=200)
         client.register_plugin(_killer(str(order)), name="killer")
         yield order
 
