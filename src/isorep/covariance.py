@@ -51,7 +51,6 @@ _EXACT = 1e-8  # error of an inverse, as the root times it shows, up to which it
 _FEW_DIGITS = 1e-6  # squared singular values, relative to the largest, down to which squares keep ten digits
 _BLIND = 1e-4  # standard deviation that directions taken for rounding may give to a whitened one
 _MOST_NAMED = 10
-_FEW_ROWS = 2  # times the rows are no more columns than a spectrum of these rows alone is worth
 
 HARDLY = 1e-4  # of the median column's spread: a column that varies by no more does not count as a dimension
 
@@ -224,12 +223,17 @@ def spectrum(sums: Array, n: int) -> tuple[Array, Array]:
     return values, axes @ turn
 
 
+def has_few_rows(n: int, columns: int) -> bool:
+    """Whether the rows are so few that their axes alone cost less than a decomposition of all columns."""
+    return 2 * n <= columns
+
+
 def narrow_root(sums: Array, n: int) -> Array | None:
     r"""A matrix :math:`L` with as many columns as directions vary and :math:`LL^\top` the co-moments of ``n`` rows.
 
     Cholesky's factorisation with pivots stops after these. None where rows are not few compared with the columns.
     """
-    if _FEW_ROWS * n > len(sums):
+    if not has_few_rows(n, len(sums)):
         return None
     triangle, pivots, rank, _ = lapack.dpstrf(sums, lower=1)
     root = np.empty((len(sums), rank))

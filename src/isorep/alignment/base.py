@@ -20,6 +20,7 @@ from ..covariance import (
     Preconditioner,
     factor_covariance,
     factor_preconditioned,
+    has_few_rows,
     least_squares,
     narrow_root,
     rank_tolerance,
@@ -172,7 +173,7 @@ def nearest_rotation(cross: Array, rows: int | None = None) -> tuple[Array, floa
     The cross-moments of fewer ``rows`` than half of the columns have a rank below that. Their axes are found in a
     random sketch, which spans them, and the rotation leaves what is outside of both sides' axes where it is.
     """
-    if rows is None or 2 * rows > len(cross):
+    if rows is None or not has_few_rows(rows, len(cross)):
         u, singular, vt = np.linalg.svd(cross)  # numpy's releases the GIL, scipy's does not
         return np.asarray(u @ vt), float(singular.sum())
     sketch = cross @ np.random.default_rng(0).standard_normal((len(cross), rows))
@@ -272,7 +273,7 @@ def rigid_maps(moments: Moments, *, quick: bool = False, spans: Spans | None = N
     elif quick:
         many = max(moments.xy.shape) >= _MANY_COLUMNS
         polar = quick_polar(moments.xy, dead=_DEAD, resolved=_RESOLVED_QUICK if many else _RESOLVED)
-    elif min(moments.xy.shape) == max(moments.xy.shape) > WIDE_MATRIX and 2 * moments.n > len(moments.xy):
+    elif min(moments.xy.shape) == max(moments.xy.shape) > WIDE_MATRIX and not has_few_rows(moments.n, len(moments.xy)):
         polar = quick_polar(moments.xy, resolved=_RESOLVED_WIDE)
     rotation, overlap = polar or nearest_rotation(padded(moments.xy), moments.n)
     return orthogonal_map(moments, rotation, overlap), orthogonal_map(moments.swapped(), rotation.T, overlap)

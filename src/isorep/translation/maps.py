@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..alignment.base import AffineMap, rigid_maps, solve_linear
-from ..covariance import factor_covariance, spectrum
+from ..covariance import factor_covariance, has_few_rows, spectrum
 from ..moments import Moments, merged
 from ..representation import Array
 from ..results import Record
@@ -115,11 +115,10 @@ class Training:
     @cached_property
     def spanned(self) -> tuple[Array, Array]:
         """The part of the spectrum that the rows can span: fewer rows than columns leave zeros alone."""
-        values, vectors = (
-            spectrum(self.moments.xx, self.moments.n) if 2 * self.moments.n <= len(self.moments.xx) else self.spectrum
-        )
+        sums, n = self.moments.xx, self.moments.n
+        values, vectors = spectrum(sums, n) if has_few_rows(n, len(sums)) else self.spectrum
         values = np.maximum(values, 0.0)
-        kept = min(len(values), max(1, self.moments.n - 1))
+        kept = min(len(values), max(1, n - 1))
         return values[-kept:], vectors[:, -kept:]
 
     @cached_property
