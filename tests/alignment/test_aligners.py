@@ -1,6 +1,5 @@
 """Each aligner is optimal in its group, exact without noise, and indifferent to what its group removes."""
 
-import importlib
 import itertools
 import pickle
 
@@ -8,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import optimize
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -224,22 +222,6 @@ def test_aligners_refuse_what_compare_refuses(rng, aligner):
         clone(aligner).fit(bad, x)
     with pytest.raises(ValueError, match="10 rows"):
         clone(aligner).fit(x, x[:7])
-
-
-@pytest.mark.parametrize("kept_elsewhere", [False, True])
-def test_the_assignment_is_that_of_scipy(monkeypatch, kept_elsewhere):
-    """The compiled function is taken without its package, and from the package where scipy keeps it elsewhere."""
-    base = importlib.import_module("isorep.alignment.base")
-    if kept_elsewhere:
-        monkeypatch.setattr(base.PathFinder, "find_spec", lambda *_: None)
-    base.assignment_solver.cache_clear()
-    rng = np.random.default_rng(0)
-    for shape in ((1, 1), (3, 3), (3, 7), (40, 40)):
-        costs = rng.normal(size=shape)
-        for mine, theirs in zip(base.assignment_solver()(costs), optimize.linear_sum_assignment(costs), strict=True):
-            np.testing.assert_array_equal(mine, theirs)
-    assert (base.assignment_solver() is optimize.linear_sum_assignment) == kept_elsewhere
-    base.assignment_solver.cache_clear()
 
 
 @pytest.mark.parametrize("smallest", [1e-1, 1e-8])

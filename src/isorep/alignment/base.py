@@ -5,17 +5,11 @@ Plain functions and records; the scikit-learn estimators are thin wrappers in fi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from importlib.machinery import PathFinder
-from importlib.util import module_from_spec
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import scipy
 
+from ..assignment import best_assignment
 from ..covariance import (
     Preconditioner,
     factor_covariance,
@@ -137,26 +131,9 @@ def match_signed(cross: Array) -> tuple[Array, Array, float]:
 
     ``cross`` has at least as many rows as columns.
     """
-    columns, rows = assignment_solver()(-np.abs(cross.T))
+    columns, rows = best_assignment(np.abs(cross.T))
     matched = cross[rows, columns]
     return rows, np.where(matched >= 0, 1, -1), float(np.abs(matched).sum())
-
-
-@cache
-def assignment_solver() -> Callable[[Array], tuple[Any, Any]]:
-    """The ``linear_sum_assignment`` of :mod:`scipy.optimize`, without loading the package: a third of a second.
-
-    Its compiled module stands alone. Where scipy keeps it elsewhere, the package is loaded.
-    """
-    spec = PathFinder.find_spec("_lsap", [str(Path(scipy.__file__).parent / "optimize")])
-    if spec is not None and spec.loader is not None:
-        module = module_from_spec(spec)
-        spec.loader.exec_module(module)
-        if hasattr(module, "linear_sum_assignment"):
-            return module.linear_sum_assignment  # type: ignore[no-any-return]
-    from scipy.optimize import linear_sum_assignment as public
-
-    return public
 
 
 def signed_matrix(permutation: Array, signs: Array) -> Array:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..alignment.base import assignment_solver
+from ..assignment import best_assignment
 from ..representation import Array
 from ..rows import blocks
 from ..threads import Crew
@@ -138,7 +138,7 @@ def one_to_one(
     """
     if len(source) * len(target) <= DENSE:
         weights = np.maximum(_products(source, target, signed), 0.0)
-        rows, columns = assignment_solver()(-weights)
+        rows, columns = best_assignment(weights)
         return _matching(len(source), rows, columns, weights[rows, columns], 0.0)
     if found is None:
         found = best_matches(source, target, signed=signed, keep=CANDIDATES)

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
+from ..assignment import best_assignment
 from ..errors import InputError
 from ..representation import Array
 from ..threads import one_blas_thread
@@ -218,13 +218,12 @@ def assigned(cost: Array, count: int) -> tuple[Array, Array]:
     """
     rows, columns = cost.shape
     if count == min(rows, columns):
-        found = linear_sum_assignment(cost)
-        return np.asarray(found[0]), np.asarray(found[1])
+        return best_assignment(-cost)
     far = 4.0 * (1 + float(np.abs(cost).max())) * (rows + columns)
     padded = np.zeros((rows + columns - count, rows + columns - count))
     padded[:rows, :columns] = cost
     padded[rows:, columns:] = far
-    left, right = linear_sum_assignment(padded)
+    left, right = best_assignment(-padded)
     real = (left < rows) & (right < columns)
     return np.asarray(left[real]), np.asarray(right[real])
 

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
+from ..assignment import best_assignment
 from ..representation import Array
 from ..settings import check_choice
 from ..threads import one_blas_thread
@@ -160,7 +160,7 @@ def prepare_procrustes(pair: Pair, *, up_to: str = "rotation") -> PreparedIndex:
             products = a.root.T @ cross @ b.root
             if a.width != b.width:
                 products = np.maximum(products, 0.0)  # padding leaves negative ones unmatched
-            overlap = float(products[linear_sum_assignment(-products)].sum())
+            overlap = float(products[best_assignment(products)].sum())
         else:
             overlap = norm_of(a.singular_values[:, None] * cross * b.singular_values)
         return min(overlap / norms, 1.0)
@@ -205,7 +205,7 @@ def prepare_mcc(pair: Pair, *, correlation: str = "pearson") -> PreparedIndex:
 
     def matched(cross: Array) -> tuple[Array, Array, Array]:
         correlations = pair.column_correlations(cross)
-        rows, columns = linear_sum_assignment(-np.abs(correlations))
+        rows, columns = best_assignment(np.abs(correlations))
         return rows, columns, correlations[rows, columns]
 
     def mean(correlations: Array) -> float:
