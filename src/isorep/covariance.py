@@ -108,6 +108,11 @@ class Factor:
         values: Array = linalg.svdvals(self.root) if self.rank else np.zeros(0)
         return values
 
+    def along(self, axes: Array) -> Factor:
+        """The factor of rows in the coordinates of orthonormal axes that span them; columns are those of the rows."""
+        root, rest = self.root @ axes.T, self.rest @ axes.T
+        return replace(self, root=root, local=axes @ self.whitener, basis=None, rest=rest)
+
     @property
     def condition(self) -> float:
         """Largest over smallest standard deviation along principal axes, over the numerical rank."""
@@ -120,6 +125,7 @@ class Preconditioner:
     """The change of basis of the second pass: centred rows times ``basis`` are nearly white.
 
     It spans the columns of any scale, as least squares needs them all; ``left_out`` are those that are no dimensions.
+    ``rest`` is a root of what it does not span, the part treated as rounding.
     """
 
     basis: Array
@@ -128,6 +134,14 @@ class Preconditioner:
     left_out: Array
     spread: Array
     noise: Array
+    rest: Array
+
+    @classmethod
+    def of_factor(cls, factor: Factor) -> Preconditioner:
+        """The basis of the directions that a factor has, all of them above rounding."""
+        width = factor.root.shape[1]
+        nothing, spread = np.zeros(width, dtype=bool), np.ones(width)
+        return cls(factor.whitener, factor.root, nothing, nothing, spread, np.zeros(width), factor.rest)
 
 
 def rank_tolerance(rounding: float) -> float:
@@ -210,6 +224,29 @@ def factor_covariance(sums: Array, n: int, mean: Array, rounding: float, *, any_
     )
 
 
+def factor_rows(rows: Array, mean: Array, rounding: float, *, any_scale: bool = False) -> Factor:
+    """The factor of the covariance of a few rows about their mean, from the rows themselves: squares lose no digits."""
+    n = len(rows)
+    spread, constant, noise = _columns_of(np.einsum("ij,ij->j", rows, rows), n, mean, rounding)
+    left_out = np.zeros_like(constant) if any_scale else hardly_vary(spread, constant)
+    scale = np.where(left_out, 0.0, spread)
+    inverse = _inverse(scale)
+    _, values, axes = np.linalg.svd(rows * (inverse / np.sqrt(max(n, 1))), full_matrices=False)
+    keep = values > rank_tolerance(rounding) * values.max(initial=0.0)
+    keep &= values**2 > _noise_along(inverse[:, None] * axes.T, noise)
+    return Factor(
+        root=values[keep, None] * axes[keep] * scale,
+        local=inverse[:, None] * axes[keep].T / values[keep],
+        basis=None,
+        constant=constant,
+        left_out=left_out,
+        spread=spread,
+        rest=values[~keep, None] * axes[~keep] * scale,
+        resolved=True,
+        error=_error_of_sums(values[keep]),
+    )
+
+
 def spectrum(sums: Array, n: int) -> tuple[Array, Array]:
     """Eigenvalues in ascending order, and eigenvectors as columns, of the co-moments of ``n`` rows.
 
@@ -276,6 +313,7 @@ def preconditioner(sums: Array, n: int, mean: Array, rounding: float) -> Precond
         left_out=hardly_vary(spread, constant),
         spread=spread,
         noise=noise,
+        rest=np.zeros((0, len(spread))),
     )
 
 
@@ -292,7 +330,7 @@ def factor_preconditioned(sums: Array, n: int, by: Preconditioner, *, any_scale:
         constant=by.constant,
         left_out=np.zeros_like(by.constant),
         spread=by.spread,
-        rest=(vectors[:, ~keep] * np.sqrt(np.maximum(values[~keep], 0.0))).T @ by.inverse,
+        rest=np.vstack([(vectors[:, ~keep] * np.sqrt(np.maximum(values[~keep], 0.0))).T @ by.inverse, by.rest]),
         resolved=True,
         error=_error_of_sums(values[keep]),
     )
@@ -435,7 +473,11 @@ def _sound_inverse(factor: Factor, least: Array, turn: Array, mixing: Array) -> 
 
 def _columns(sums: Array, n: int, mean: Array, rounding: float) -> tuple[Array, Array, Array]:
     """Standard deviations of the columns (0 for constant ones), which are constant, and the noise of rounding."""
-    spread = np.sqrt(np.maximum(np.diagonal(sums), 0.0) / max(n, 1))
+    return _columns_of(np.diagonal(sums), n, mean, rounding)
+
+
+def _columns_of(squares: Array, n: int, mean: Array, rounding: float) -> tuple[Array, Array, Array]:
+    spread = np.sqrt(np.maximum(squares, 0.0) / max(n, 1))
     noise = rounding * np.abs(mean)
     constant = spread <= np.maximum(noise, LEAST_SPREAD)
     return np.where(constant, 0.0, spread), constant, noise

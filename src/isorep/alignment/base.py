@@ -22,8 +22,10 @@ from ..covariance import (
 )
 from ..moments import Moments
 from ..representation import Array
+from ..row_span import RowSpan
 from ..threads import WIDE_MATRIX
 
+_UNDETERMINED = 1e-12  # singular values, relative to the largest, that rounding leaves of none
 _DEAD = 0.02  # share of the columns that may be dead
 _RESOLVED = 1e-7  # squares of singular values, relative to the largest, that leave nine digits of a rotation
 _RESOLVED_WIDE = 1e-9  # the same for seven digits: of thousands of columns a full decomposition takes a minute
@@ -61,6 +63,12 @@ class AffineMap:
         mapped: Array = (np.asarray(x, dtype=np.float64) - self.source_mean) @ self.matrix
         mapped[:, : self.target_width] += self.target_mean
         return mapped
+
+    def between(self, source: RowSpan, target: RowSpan) -> AffineMap:
+        """A map of coordinates as one of columns: what is outside of the source's span is mapped to the mean."""
+        matrix = source.axes.T @ self.matrix[:, : target.width] @ target.axes
+        means = source.mean + self.source_mean @ source.axes, target.mean + self.target_mean @ target.axes
+        return AffineMap(matrix, *means)
 
     def residual_norms(self, x: Array, y: Array) -> Array:
         """The distance of each mapped row from its target."""
@@ -144,15 +152,24 @@ def signed_matrix(permutation: Array, signs: Array) -> Array:
     return matrix
 
 
-def nearest_rotation(cross: Array, rows: int | None = None) -> tuple[Array, float]:
+def nearest_rotation(cross: Array, rows: int | None = None, guess: Array | None = None) -> tuple[Array, float]:
     """The orthogonal matrix nearest to a square one (Procrustes), and the sum of its singular values.
+
+    Directions without cross-moments are turned as near to the ``guess`` as they can be, if there is one; otherwise
+    rounding decides.
 
     The cross-moments of fewer ``rows`` than half of the columns have a rank below that. Their axes are found in a
     random sketch, which spans them, and the rotation leaves what is outside of both sides' axes where it is.
     """
     if rows is None or not has_few_rows(rows, len(cross)):
         u, singular, vt = np.linalg.svd(cross)  # numpy's releases the GIL, scipy's does not
-        return np.asarray(u @ vt), float(singular.sum())
+        overlap = float(singular.sum())
+        free = singular <= _UNDETERMINED * singular[0]
+        if guess is None or not free.any():
+            return np.asarray(u @ vt), overlap
+        left, right = u[:, free], vt[free]
+        a, _, b = np.linalg.svd(left.T @ guess @ right.T)
+        return np.asarray(u[:, ~free] @ vt[~free] + left @ (a @ b) @ right), overlap
     sketch = cross @ np.random.default_rng(0).standard_normal((len(cross), rows))
     axes = np.linalg.qr(sketch)[0]
     u, singular, vt = np.linalg.svd(axes.T @ cross, full_matrices=False)
