@@ -125,7 +125,6 @@ class Preconditioner:
     """The change of basis of the second pass: centred rows times ``basis`` are nearly white.
 
     It spans the columns of any scale, as least squares needs them all; ``left_out`` are those that are no dimensions.
-    ``rest`` is a root of what it does not span, the part treated as rounding.
     """
 
     basis: Array
@@ -134,14 +133,6 @@ class Preconditioner:
     left_out: Array
     spread: Array
     noise: Array
-    rest: Array
-
-    @classmethod
-    def of_factor(cls, factor: Factor) -> Preconditioner:
-        """The basis of the directions that a factor has, all of them above rounding."""
-        width = factor.root.shape[1]
-        nothing, spread = np.zeros(width, dtype=bool), np.ones(width)
-        return cls(factor.whitener, factor.root, nothing, nothing, spread, np.zeros(width), factor.rest)
 
 
 def rank_tolerance(rounding: float) -> float:
@@ -313,7 +304,6 @@ def preconditioner(sums: Array, n: int, mean: Array, rounding: float) -> Precond
         left_out=hardly_vary(spread, constant),
         spread=spread,
         noise=noise,
-        rest=np.zeros((0, len(spread))),
     )
 
 
@@ -330,7 +320,7 @@ def factor_preconditioned(sums: Array, n: int, by: Preconditioner, *, any_scale:
         constant=by.constant,
         left_out=np.zeros_like(by.constant),
         spread=by.spread,
-        rest=np.vstack([(vectors[:, ~keep] * np.sqrt(np.maximum(values[~keep], 0.0))).T @ by.inverse, by.rest]),
+        rest=(vectors[:, ~keep] * np.sqrt(np.maximum(values[~keep], 0.0))).T @ by.inverse,
         resolved=True,
         error=_error_of_sums(values[keep]),
     )

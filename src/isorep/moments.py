@@ -112,15 +112,25 @@ class Moments:
 
     @property
     def offset(self) -> float:
-        """The distance of the two means, the narrower one padded with zeros."""
-        apart = np.zeros(max(len(self.source_mean), len(self.target_mean)))
-        apart[: len(self.source_mean)] += self.source_mean
-        apart[: len(self.target_mean)] -= self.target_mean
-        return float(np.linalg.norm(apart))
+        """The distance of the two means."""
+        return distance_of_means(self.source_mean, self.target_mean)
 
     def swapped(self) -> Moments:
         """The same rows with source and target exchanged; nothing is copied."""
         return Moments(self.n, self.target_mean, self.source_mean, self.yy, self.xy.T, self.xx)
+
+
+def distance_of_means(source: Array, target: Array) -> float:
+    """The distance of two means, the narrower one padded with zeros."""
+    return float(np.linalg.norm(gap_of_means(source, target)))
+
+
+def gap_of_means(source: Array, target: Array) -> Array:
+    """Source minus target, the narrower one padded with zeros."""
+    apart = np.zeros(max(len(source), len(target)))
+    apart[: len(source)] += source
+    apart[: len(target)] -= target
+    return apart
 
 
 def fold_moments(

@@ -9,20 +9,30 @@ are those of Gram and Schmidt, in the order of the rows: rotated rows have the s
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from scipy import linalg
 
-from .representation import Array, Matrix
+from .covariance import Factor, factor_rows, rank_tolerance
+from .representation import Array, Matrix, rounding_of
 from .rows import read_rows, refuse_non_finite
+
+_STEADY = 3e-6  # of the largest, singular values of some whitened rows that are no rounding
 
 
 @dataclass(frozen=True, eq=False)
 class RowSpan:
-    """The mean of some rows, orthonormal axes of their span about it, as rows, and the rows in these coordinates."""
+    """Some rows: their mean, the rows about it, orthonormal axes of their span, as rows, and their coordinates there.
+
+    ``rounding`` is the relative rounding of the values as they were stored.
+    """
 
     mean: Array
+    centred: Array
     axes: Array
     rows: Array
+    rounding: float
 
     @classmethod
     def of(cls, values: Matrix, name: str) -> RowSpan:
@@ -36,23 +46,55 @@ class RowSpan:
             shift = rows.mean(axis=0)
             rows -= shift
         if d <= n:
-            return cls(first + shift, np.eye(d), rows)
+            return cls(first + shift, rows, np.eye(d), rows, rounding_of(values))
         axes, triangle = np.linalg.qr(rows.T)
         signs = np.where(np.diagonal(triangle) < 0, -1.0, 1.0)
-        return cls(first + shift, (axes * signs).T, np.ascontiguousarray((signs[:, None] * triangle).T))
+        coordinates = np.ascontiguousarray((signs[:, None] * triangle).T)
+        return cls(first + shift, rows, (axes * signs).T, coordinates, rounding_of(values))
 
     @property
     def width(self) -> int:
         """The number of axes."""
         return len(self.axes)
 
-    def centred(self) -> Array:
-        """The rows about their mean, in their columns."""
-        return np.asarray(self.rows @ self.axes)
-
-    def spread(self) -> Array:
+    @cached_property
+    def squares(self) -> Array:
         """The sum of squares of every column."""
-        return np.asarray(np.einsum("ij,ij->j", self.axes, (self.rows.T @ self.rows) @ self.axes))
+        return np.asarray(np.einsum("ij,ij->j", self.centred, self.centred))
+
+    @cached_property
+    def factor(self) -> Factor:
+        """The factor of the covariance in coordinates; the columns decide what is rounding, and which of them count."""
+        return factor_rows(self.centred, self.mean, self.rounding).along(self.axes)
+
+    @cached_property
+    def _white(self) -> Array:
+        """The rows at unit variance in all directions above rounding, of columns of any scale."""
+        factor = self.factor
+        if factor.left_out.any():
+            factor = factor_rows(self.centred, self.mean, self.rounding, any_scale=True).along(self.axes)
+        return np.asarray(self.rows @ factor.whitener)
+
+    def above_rounding(self) -> Array:
+        """Orthonormal axes, as rows, of the coordinates in which the rows vary by more than their rounding."""
+        if len(self.mean) <= len(self.rows):
+            return np.eye(self.width)
+        _, values, axes = np.linalg.svd(self.rows, full_matrices=False)
+        return np.asarray(axes[values > rank_tolerance(self.rounding) * values[0]])
+
+    def least_squares(self, chosen: Array, target: Array) -> Array:
+        """The map of least norm from the coordinates of chosen rows, about their mean, onto as many centred rows.
+
+        It comes from the rows themselves, as squares would lose the digits that few large rows leave to the others.
+        """
+        white = self._white[chosen]
+        left, values, _ = np.linalg.svd(white - white.mean(axis=0), full_matrices=False)
+        left = left[:, values > _STEADY * values.max(initial=0.0)]
+        if left.shape[1] == 0:
+            return np.zeros((self.width, target.shape[1]))
+        rows = self.rows[chosen]
+        axes, triangle = np.linalg.qr((rows - rows.mean(axis=0)).T @ left)
+        return np.asarray(axes @ linalg.solve_triangular(triangle, left.T @ target, trans="T", check_finite=False))
 
 
 def spans_of_few(x: Matrix, y: Matrix, names: tuple[str, str]) -> tuple[RowSpan, RowSpan] | None:

@@ -240,26 +240,20 @@ def test_rotations_by_squares_are_those_of_a_decomposition(smallest, monkeypatch
     assert (base.quick_polar(moments.xy, resolved=1e-9) is None) == (smallest < 1e-4)
 
 
-@pytest.mark.parametrize("widths", [(40, 40), (40, 50), (50, 40), (5, 40), (40, 5)])
-def test_a_rotation_between_spans_is_as_near_as_any_and_keeps_the_lengths_of_rows(widths, rng):
-    """Where rows are fewer than columns: the fit of all columns has the same error on the rows it is fitted to."""
-    x, y = (rng.normal(size=(20, width)) @ rng.normal(size=(width, width)) for width in widths)
-    moments = Moments.from_rows(x[:15], y[:15])
-    spans = base.Spans.of_rows(x - x.mean(axis=0), y - y.mean(axis=0), (1e-16, 1e-16))
-    assert len(spans.source) == len(spans.target)
-    np.testing.assert_allclose(spans.source @ spans.source.T, np.eye(len(spans.source)), atol=1e-12)
-    both = zip(
-        base.rigid_maps(moments, spans=spans), base.rigid_maps(moments), (moments, moments.swapped()), strict=True
+def test_directions_that_no_row_determines_are_turned_as_near_to_a_guess_as_they_can_be(rng):
+    x, y = rng.normal(size=(8, 12)), rng.normal(size=(8, 12))
+    cross, guess = x.T @ y, rotation(12, 3)
+    found, overlap = nearest_rotation(cross, guess=guess)
+    np.testing.assert_allclose(found @ found.T, np.eye(12), atol=1e-12)
+    assert overlap == pytest.approx(np.linalg.svd(cross, compute_uv=False).sum())
+    assert np.vdot(found, cross) == pytest.approx(overlap)
+    # Any other rotation that is as near to the cross-moments differs from it among the directions outside of the rows.
+    left, right = (np.linalg.svd(rows)[2][8:] for rows in (x, y))
+    assert np.vdot(found, guess) > max(
+        np.vdot(found + left.T @ (rotation(4, seed) - left @ found @ right.T) @ right, guess) for seed in range(50)
     )
-    for inside, everywhere, way in both:
-        assert inside.scale == pytest.approx(everywhere.scale, rel=1e-9)
-        assert inside.squared_error(way) == pytest.approx(everywhere.squared_error(way), rel=1e-6)
-    there, back = base.rigid_maps(moments, spans=spans)
-    for fitted, rows in ((there, x), (back, y)):  # held-out rows, too
-        centred = rows - fitted.source_mean
-        mapped = fitted.apply(rows) - np.pad(fitted.target_mean, (0, max(widths) - len(fitted.target_mean)))
-        expected = fitted.scale * np.linalg.norm(centred, axis=1)
-        np.testing.assert_allclose(np.linalg.norm(mapped, axis=1), expected, rtol=1e-9)
+    again, _ = nearest_rotation(cross * (1 + 1e-15), guess=guess)
+    np.testing.assert_allclose(again, found, atol=1e-9)
 
 
 def test_the_rotation_of_few_rows_is_one_and_as_good_as_that_of_a_full_decomposition():

@@ -6,10 +6,12 @@ from scipy import stats
 
 import isorep
 from isorep import Moments
-from isorep.comparison.fits import TrainingSet
-from isorep.comparison.null import Scoring, shuffled_errors
+from isorep.comparison.by_column import ByColumn, scenes_of
+from isorep.comparison.fits import FewRows, TrainingSet
+from isorep.comparison.null import Refitted, Scoring, shuffled_errors
 from isorep.comparison.residuals import Centre
 from isorep.resampling import Shuffles, assign_folds
+from isorep.row_span import spans_of_few
 
 from ..data import rotation
 
@@ -117,7 +119,7 @@ def test_every_draw_is_a_plain_refit_on_shuffled_rows(kind, rng):
     training = TrainingSet(Moments.from_rows(x, y), (1e-16, 1e-16))
     seed = np.random.SeedSequence(3)
     scoring = Scoring(fold_of, scored, None if labels is None else 30)
-    drawn = shuffled_errors(x, y, shuffles, scoring, centre, training, list(ALIGNERS), 3, seed)
+    drawn = shuffled_errors([Refitted(x, y, centre, training, list(ALIGNERS))], shuffles, scoring, 3, seed)
     partners = [shuffles.rows] + [
         shuffles.draw(np.random.default_rng(each)) for each in np.random.SeedSequence(3).spawn(3)
     ]
@@ -152,17 +154,21 @@ def test_draws_of_more_columns_than_rows_are_those_in_the_span_of_the_rows(wide,
     shuffles, scoring = Shuffles(n), Scoring(assign_folds(n, 4, None, rng))
 
     def errors(x, y, names):
-        centre = Centre(x.mean(axis=0), y.mean(axis=0), np.dtype(float))
-        training = TrainingSet(Moments.from_rows(x, y), (1e-16, 1e-16))
-        return shuffled_errors(x, y, shuffles, scoring, centre, training, names, 5, np.random.SeedSequence(3))
+        spans = spans_of_few(x, y, ("x", "y"))
+        few = FewRows(spans, np.arange(n))
+        training = TrainingSet(Moments.from_rows(x, y), (1e-16, 1e-16), few=few)
+        inside = Refitted(
+            *(span.rows for span in spans), Centre(*(span.rows.mean(axis=0) for span in spans), float), training, names
+        )
+        return shuffled_errors(scenes_of(ByColumn(*spans), inside), shuffles, scoring, 5, np.random.SeedSequence(3))
 
     drawn = errors(x, y, ["identity", "signed_permutation", "rigid", "linear"])
     partner = shuffles.draw(np.random.default_rng(np.random.SeedSequence(3).spawn(5)[0]))
-    turned = d_x > d_y
     for name, aligner in ALIGNERS.items():
         if name == "rigid":  # no row says where the axes outside the span go
             continue
         total = np.zeros(2)
+        turned = name == "linear" and wide == "source"  # the side of fewer coordinates keeps its place
         for fold in range(4):
             held, train = scoring.fold_of == fold, scoring.fold_of != fold
             source, target = (x[partner], y) if turned else (x, y[partner])

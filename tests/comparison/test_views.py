@@ -118,9 +118,9 @@ def test_rows_and_columns_that_carry_most_are_found():
     assert not outlying_rows(radii).any()
     radii[0, 3], radii[1, 5] = 100, 100
     assert np.flatnonzero(outlying_rows(radii)).tolist() == [3, 5]
-    assert few_columns([np.diag([100.0, 1, 1, 1, 1])])
-    assert not few_columns([np.diag([100.0, 1, 1, 1, 1]), np.eye(5)])
-    assert not few_columns([np.full((5, 5), 20.0)])
+    assert few_columns([np.array([100.0, 1, 1, 1, 1])])
+    assert not few_columns([np.array([100.0, 1, 1, 1, 1]), np.ones(5)])
+    assert not few_columns([np.full(5, 20.0)])
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from ..covariance import (
     has_few_rows,
     least_squares,
     narrow_root,
-    rank_tolerance,
     solve_well_conditioned,
 )
 from ..moments import Moments
@@ -82,6 +81,13 @@ class AffineMap:
         shift = (rows.target_mean - self.target_mean) - (rows.source_mean - self.source_mean) @ matrix
         sums = rows.xx.astype(matrix.dtype, copy=False)  # of thousands of columns maps are kept in single precision
         return column_errors(matrix, shift, rows.n, sums, rows.xy, np.diagonal(rows.yy))
+
+    def squared_errors_along(self, rows: Moments, directions: Array) -> Array:
+        """The same along directions of the target, given as columns."""
+        matrix = self.matrix[:, : self.target_width]
+        shift = (rows.target_mean - self.target_mean) - (rows.source_mean - self.source_mean) @ matrix
+        spread = np.einsum("ij,ij->j", directions, rows.yy @ directions)
+        return column_errors(matrix @ directions, shift @ directions, rows.n, rows.xx, rows.xy @ directions, spread)
 
     def squared_error(self, rows: Moments) -> float:
         """The summed squared error over some rows, padded columns included, from their moments.
@@ -180,59 +186,6 @@ def nearest_rotation(cross: Array, rows: int | None = None, guess: Array | None 
     return np.eye(len(cross)) + both @ (inside - np.eye(2 * rows)) @ both.T, float(singular.sum())
 
 
-@dataclass(frozen=True, eq=False)
-class Spans:
-    """Orthonormal axes, as rows, that span the rows of either side, where these are fewer than its columns.
-
-    Both have as many axes, in the columns of the wider side: a narrower one is padded.
-    """
-
-    source: Array
-    target: Array
-
-    @classmethod
-    def of_rows(cls, x: Array, y: Array, roundings: tuple[float, float]) -> Spans:
-        """Those of centred rows."""
-        return cls.of_axes(row_axes(x, roundings[0]), row_axes(y, roundings[1]))
-
-    @classmethod
-    def of_axes(cls, source: Array, target: Array) -> Spans:
-        """Those with the axes of :func:`row_axes`."""
-        width, most = max(source.shape[1], target.shape[1]), max(len(source), len(target))
-        padded_ones = (np.pad(axes, ((0, 0), (0, width - axes.shape[1]))) for axes in (source, target))
-        return cls(*(_extended(axes, most) for axes in padded_ones))
-
-    def inside(self, cross: Array) -> Array:
-        """Cross-moments in the coordinates of both spans."""
-        return np.asarray(self.source[:, : cross.shape[0]] @ cross @ self.target[:, : cross.shape[1]].T)
-
-    def outside(self, inner: Array) -> Array:
-        """A map between both spans as one of columns; what is outside of the source's is mapped to zero."""
-        return np.asarray(self.source.T @ inner @ self.target)
-
-    def swapped(self) -> Spans:
-        """The spans of the reverse direction."""
-        return Spans(self.target, self.source)
-
-
-def row_axes(rows: Array, rounding: float) -> Array:
-    """Orthonormal axes, as rows, of the span of some centred rows; the columns themselves where they are fewer."""
-    if rows.shape[1] <= len(rows):
-        return np.eye(rows.shape[1])
-    _, values, axes = np.linalg.svd(rows.astype(np.float64), full_matrices=False)
-    return np.asarray(axes[values > rank_tolerance(rounding) * values[0]])
-
-
-def _extended(axes: Array, most: int) -> Array:
-    """So many axes: those that are missing are drawn outside the span of the others."""
-    if len(axes) == most:
-        return axes
-    drawn = np.random.default_rng(0).standard_normal((most - len(axes), axes.shape[1]))
-    for _ in range(2):  # what rounding left inside
-        drawn = np.linalg.qr((drawn - drawn @ axes.T @ axes).T)[0].T
-    return np.vstack([axes, drawn])
-
-
 def orthogonal_map(moments: Moments, matrix: Array, overlap: float, *, scale: bool = True) -> AffineMap:
     """The map by an orthogonal matrix about the means, with the least-squares scale if ``scale``.
 
@@ -253,17 +206,16 @@ def signed_permutation_maps(moments: Moments) -> tuple[AffineMap, AffineMap]:
     )
 
 
-def rigid_maps(moments: Moments, *, quick: bool = False, spans: Spans | None = None) -> tuple[AffineMap, AffineMap]:
+def rigid_maps(moments: Moments, *, quick: bool = False, guess: Array | None = None) -> tuple[AffineMap, AffineMap]:
     """The best rigid motion with a scale, both ways.
 
     ``quick`` is for errors of rows alone, which a few dead columns of the source do not change: these columns are not
-    rotated, and the rotation of the source may be incomplete. With the spans of all rows that will be mapped, the
-    rotation is one between these.
+    rotated, and the rotation of the source may be incomplete. With a ``guess`` directions that the moments leave open
+    are turned as near to it as they can be.
     """
     polar = None
-    if spans is not None:
-        turn, overlap = nearest_rotation(spans.inside(moments.xy))
-        polar = spans.outside(turn), overlap
+    if guess is not None:
+        polar = nearest_rotation(padded(moments.xy), guess=guess)
     elif quick:
         many = max(moments.xy.shape) >= _MANY_COLUMNS
         polar = quick_polar(moments.xy, dead=_DEAD, resolved=_RESOLVED_QUICK if many else _RESOLVED)

@@ -18,9 +18,11 @@ from ..errors import InputError
 from ..moments import require_memory
 from ..pairs import hold_out, open_pair
 from ..resampling import common_codes
+from ..row_span import spans_of_few
 from ..rows import Deadline, OutOfTimeError, Progress, equal_rows, no_progress
 from ..settings import check_choice, check_counts, check_seed, check_tolerance
 from ..threads import alone_if_small, many_if_wide, one_blas_thread
+from .by_column import require_memory_of_matching
 from .caveats import about_size, collect_caveats
 from .diameter import SEARCHES, Diameter
 from .examples import check_examples, shown_examples
@@ -155,18 +157,21 @@ def compare(
         shown = check_examples(examples, pair.given)
         if pair.n < 3:
             raise InputError(f"{' and '.join(pair.names)} have {pair.n} rows in common: at least 3 are needed")
-        require_memory(pair.x.shape[1], pair.y.shape[1], folds)
+        require_memory(min(pair.n, pair.x.shape[1]), min(pair.n, pair.y.shape[1]), folds)
+        if "signed_permutation" in names:
+            require_memory_of_matching(pair.x.shape[1], pair.y.shape[1])
         seeds = np.random.SeedSequence(random_state).spawn(4)
         for_folds, for_ica, _, for_blocks = (np.random.default_rng(seed) for seed in seeds)
         codes = equal_rows(pair.x), equal_rows(pair.y)
         units, fold_of, repeats = hold_out(codes, labels, folds, classes, for_folds)
         if "ica" in names and units is not None and int(units.max()) + 1 < PARTS:
             names = [name for name in names if name != "ica"]
-        design = Design(pair, fold_of, folds, units, names, progress or no_progress, classes, repeats.scored)
+        spans = spans_of_few(pair.x, pair.y, pair.names)
+        design = Design(pair, fold_of, folds, units, names, progress or no_progress, classes, repeats.scored, spans)
         draws = default_draws(pair.n, pair.x.shape[1], pair.y.shape[1]) if n_null is None else int(n_null)
         draws, tail = min(draws, FEW_DRAWS) if fast else draws, fast or (n_null is None and draws < DRAWS)
     widths = pair.x.shape[1], pair.y.shape[1]
-    with alone_if_small(pair.n * math.prod(widths)), many_if_wide(max(widths)):
+    with alone_if_small(pair.n * math.prod(widths)), many_if_wide(max(design.widths)):
         with watch("ladder"):
             ladder = climb(design, measure(design), intervals=n_boot > 0)
             if preview is not None:

@@ -8,7 +8,7 @@ over row-orthonormal :math:`Q_i` (Gower 1975), with every run at unit RMS radius
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from ..errors import InputError
 from ..moments import JointMoments
 from ..representation import Array, as_representation
 from ..results import Record
+from ..row_span import RowSpan
 from ..threads import one_blas_thread
 
 MOST_SWEEPS = 50
@@ -32,7 +33,7 @@ class Consensus(Record):
     Attributes
     ----------
     rotations : tuple of (d_i, w) arrays
-        Rotation of each run into the common space, which is as wide as the widest run.
+        Rotation of each run into the common space, which is as wide as the widest run, or as there are rows.
     shares : (R,) array
         Share of each run's variance that the mean of the *other* runs explains, with one scale.
     spectrum : (w,) array
@@ -73,6 +74,11 @@ class Consensus(Record):
             raise InputError(f"{len(runs)} runs were given where the consensus has {len(self.names)}")
         images = (self.transform(index, run) for index, run in enumerate(runs))
         return np.asarray(sum(images) / len(self.names))
+
+    def in_columns(self, spans: Sequence[RowSpan]) -> Consensus:
+        """The same for rows in their columns, where it was found in the coordinates of their spans."""
+        rotations = tuple(span.axes.T @ each for span, each in zip(spans, self.rotations, strict=True))
+        return replace(self, means=tuple(span.mean for span in spans), rotations=rotations)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; the rotations stay out, they are as large as the runs are wide."""

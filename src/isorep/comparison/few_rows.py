@@ -1,21 +1,25 @@
-"""Held-out errors of a few rows without their maps, for shuffled pairings in thousands of columns.
+"""Held-out errors of a few rows without their maps, for shuffled pairings.
 
 A map of 4,096 columns takes several products of whole matrices. The images of a few hundred rows are the same numbers,
-and need only products of these rows with one matrix after another.
+and need only products of these rows with one matrix after another. Where maps are fitted to no more rows than columns,
+those of least squares need no decomposition either.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from ..alignment.base import fitted_scale, match_components, rotated_rows
-from ..covariance import solve_well_conditioned
+from ..covariance import rank_tolerance, solve_well_conditioned
 from ..moments import Moments
 from ..representation import Array
 from .fits import FittedICA, TrainingSet
 from .residuals import norms_of
 
 Norms = tuple[Array, Array]  # source onto target, and the reverse
+_INDEPENDENT = 1e-9  # reciprocal condition of products of rows down to which their inverse has seven digits
 
 
 class FewRows:
@@ -36,6 +40,37 @@ class FewRows:
         if name == "ica" and self._training.icas is not None:
             return _ica(self._x, y, moments, *self._training.icas)
         return None
+
+
+def least_norm_weights(rows: Array, products: Array, train: Array, scored: Array, rounding: float) -> Array:
+    """The weights of training rows' targets in the images of other rows under least squares, by the map of least norm.
+
+    Where training rows are independent the map passes through all of them, and the ``products`` of rows with each other
+    tell the weights.
+    """
+    if len(train) <= rows.shape[1]:
+        among = products[np.ix_(train, train)]
+        to_mean = among.mean(axis=0)
+        of_mean = to_mean.mean()
+        among = among - to_mean - to_mean[:, None] + of_mean
+        among += np.trace(among) / len(train) ** 2  # along the mean, where centred rows have no products
+        inverse = _sound_inverse(among, max(_INDEPENDENT, rank_tolerance(rounding) ** 2))
+        if inverse is not None:
+            across = products[np.ix_(scored, train)]
+            return np.asarray((across - across.mean(axis=1, keepdims=True) - to_mean + of_mean) @ inverse)
+    fitted = rows[train]
+    mean = fitted.mean(axis=0)
+    return np.asarray((rows[scored] - mean) @ np.linalg.pinv(fitted - mean, rcond=rank_tolerance(rounding)))
+
+
+def _sound_inverse(matrix: Array, least: float) -> Array | None:
+    """The inverse of a matrix with a reciprocal condition above the least one; None of others."""
+    try:
+        inverse = np.linalg.inv(matrix)
+    except np.linalg.LinAlgError:
+        return None
+    condition = float(np.abs(matrix).sum(axis=0).max() * np.abs(inverse).sum(axis=0).max())
+    return inverse if condition <= 1 / least else None
 
 
 def _rigid(x: Array, y: Array, moments: Moments) -> Norms | None:

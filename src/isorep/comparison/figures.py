@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import linalg
 
-from ..alignment.base import AffineMap, column_errors, match_signed, padded
+from ..alignment.base import AffineMap
 from ..moments import Moments
 from ..representation import Array, Matrix
 from ..results import Record
@@ -96,7 +96,7 @@ class Figures(Record):
     """The data behind the figures of the source mapped onto the target."""
 
     scatter: Plane
-    matching: Matching
+    matching: Matching | None  # of tens of thousands of columns only with the signed permutation
     dimensions: Reproducibility | None
     residuals: ResidualCounts
 
@@ -121,8 +121,12 @@ def scatter(
     unit: float,
     facts: RowFacts,
     seed: int,
+    as_they_are: AffineMap | None = None,
 ) -> Plane:
-    """A sample of the rows on the target's principal plane."""
+    """A sample of the rows on the target's principal plane.
+
+    ``as_they_are`` maps columns onto those of the same number, where rows are given in coordinates.
+    """
     n, d_y = y.shape
     rows = np.arange(n) if facts.scored is None else np.flatnonzero(facts.scored)
     variances, axes = linalg.eigh(total.yy, subset_by_index=[max(d_y - 2, 0), d_y - 1])
@@ -131,8 +135,11 @@ def scatter(
         variances, axes = np.append(variances, 0.0), np.array([[1.0, 0.0]])
     chosen = rows[np.sort(np.random.default_rng(seed).choice(len(rows), min(SCATTER_ROWS, len(rows)), replace=False))]
     x_rows, y_rows = (read_rows(values, chosen).astype(np.float64) for values in (x, y))
-    before = np.zeros((len(chosen), max(x_rows.shape[1], d_y)))
-    before[:, : x_rows.shape[1]] = x_rows - total.source_mean
+    if as_they_are is None:
+        before = np.zeros((len(chosen), max(x_rows.shape[1], d_y)))
+        before[:, : x_rows.shape[1]] = x_rows - total.source_mean
+    else:
+        before = (x_rows - total.source_mean) @ as_they_are.matrix
     ratio = np.sqrt(np.trace(total.yy) / np.trace(total.xx))
     clouds = {"target": y_rows - total.target_mean, "before": ratio * before[:, :d_y]}
     clouds |= {name: each.apply(x_rows)[:, :d_y] - total.target_mean for name, each in fitted.items()}
@@ -157,34 +164,52 @@ def _classes(classes: Array | None, rows: Array) -> tuple[str, ...]:
     return shown if 1 < len(set(shown)) <= MOST_CLASSES else ()
 
 
-def matching(total: Moments) -> Matching:
-    """The dimensions matched by signed permutation."""
-    matched, _, _ = match_signed(padded(total.xy))
-    d_x, d_y = total.xy.shape
-    spread_x, spread_y = (np.sqrt(np.maximum(np.diagonal(sums), 0)) for sums in (total.xx, total.yy))
-    scale = np.multiply.outer(spread_x, spread_y)
-    correlations = np.divide(total.xy, scale, out=np.zeros_like(total.xy), where=scale > 0)
+def matching(matched: Array, spreads: tuple[Array, Array], cross: Callable[[Array, Array], Array]) -> Matching:
+    """The dimensions matched by signed permutation.
+
+    ``matched`` are the source's columns by the target's, ``spreads`` the sums of squares of the columns of both sides,
+    and ``cross`` gives the cross-moments of some columns of the source with some of the target.
+    """
+    d_x, d_y = (len(each) for each in spreads)
+    spread_x, spread_y = (np.sqrt(np.maximum(sums, 0)) for sums in spreads)
     partnered = np.array([j for j in range(d_y) if matched[j] < d_x], dtype=np.intp)
+
+    def correlations(target: Array) -> Array:
+        """Of these columns of the target with those matched to them; rows are those of the target."""
+        source = matched[target]
+        scale = np.multiply.outer(spread_y[target], spread_x[source])
+        return np.divide(cross(source, target).T, scale, out=np.zeros_like(scale), where=scale > 0)
+
     shown = partnered[np.argsort(-spread_y[partnered], kind="stable")[:MATCHED_DIMENSIONS]]
-    quality = np.abs(correlations[matched[shown], shown])
+    quality = np.round(np.abs(np.diagonal(correlations(shown))), 9)  # rounding must not break ties
     shown = shown[np.argsort(-quality, kind="stable")]
-    return Matching(matched[shown], shown, correlations[np.ix_(matched[shown], shown)].T, len(shown), d_y)
+    return Matching(matched[shown], shown, correlations(shown), len(shown), d_y)
 
 
-def reproducibility(folds: Sequence[Moments], maps: Mapping[str, Sequence[AffineMap]]) -> Reproducibility | None:
-    """The held-out R² of dimensions, from the moments of the folds alone; None without maps."""
-    d_y = folds[0].xy.shape[1]
-    n = sum(fold.n for fold in folds)
-    mean = sum((fold.n / n * fold.target_mean for fold in folds), np.zeros(d_y))
-    spread = sum((np.diagonal(fold.yy) + fold.n * (fold.target_mean - mean) ** 2 for fold in folds), np.zeros(d_y))
-    r2 = {}
-    for name, without in maps.items():
-        errors = sum((fitted.squared_errors(fold) for fold, fitted in zip(folds, without, strict=True)), np.zeros(d_y))
-        # Values far below 0 mean "not reproduced" alike, and would stretch the axis.
-        r2[name] = np.maximum(1 - np.divide(errors, spread, out=np.ones_like(errors), where=spread > 0), LEAST_R2)
+def errors_by_column(folds: Sequence[Moments], maps: Sequence[AffineMap], axes: Array | None = None) -> Array:
+    """Held-out squared errors of every column of the target, summed over rows, from the moments of the folds alone.
+
+    With ``axes`` the moments are those of coordinates, and the columns the ones that these axes lie in.
+    """
+    found = np.zeros(folds[0].xy.shape[1] if axes is None else axes.shape[1])
+    for rows, fitted in zip(folds, maps, strict=True):
+        if axes is None:
+            found += fitted.squared_errors(rows)
+        else:
+            found += fitted.squared_errors_along(rows, axes)
+    return found
+
+
+def reproducibility(errors: Mapping[str, Array], spread: Array) -> Reproducibility | None:
+    """The held-out R² of dimensions, from squared errors and sums of squares about the mean; None without errors."""
+    # Values far below 0 mean "not reproduced" alike, and would stretch the axis.
+    r2 = {
+        name: np.maximum(1 - np.divide(each, spread, out=np.ones_like(each), where=spread > 0), LEAST_R2)
+        for name, each in errors.items()
+    }
     if not r2:
         return None
-    unordered = Reproducibility(np.arange(d_y), r2)
+    unordered = Reproducibility(np.arange(len(spread)), r2)
     return Reproducibility(np.argsort(-r2[unordered.reference], kind="stable"), r2)
 
 
@@ -195,10 +220,7 @@ def principal_r2(folds: Sequence[Moments], maps: Sequence[AffineMap], yy: Array)
     variances, axes = variances[kept], axes[:, kept]
     errors = np.zeros(len(variances))
     for rows, fitted in zip(folds, maps, strict=True):
-        matrix = fitted.matrix[:, : fitted.target_width]
-        shift = (rows.target_mean - fitted.target_mean) - (rows.source_mean - fitted.source_mean) @ matrix
-        spread = np.einsum("ij,ij->j", axes, rows.yy @ axes)
-        errors += column_errors(matrix @ axes, shift @ axes, rows.n, rows.xx, rows.xy @ axes, spread)
+        errors += fitted.squared_errors_along(rows, axes)
     return np.asarray(1 - errors / variances)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 from zlib import crc32
 
@@ -13,7 +13,6 @@ from scipy import linalg
 
 from ..alignment.base import (
     AffineMap,
-    Spans,
     component_map,
     identity_map,
     match_components,
@@ -32,6 +31,7 @@ from ..ica.unmixing import unmix as unmix_rows
 from ..moments import Moments, merged_without, moments_alone
 from ..representation import Array, Matrix, rounding_of
 from ..resampling import haar, quick_haar
+from ..row_span import RowSpan
 from ..rows import Deadline, Progress, map_blocks, read_rows
 from ..threads import WIDE_MATRIX, Crew
 from .residuals import FittedRung, Maps
@@ -47,6 +47,22 @@ _SIDE_BY_SIDE = 2**24  # rows x columns of a run up to which fits to all its row
 
 
 @dataclass(frozen=True, eq=False)
+class FewRows:
+    """The spans of both sides, and the rows that maps are fitted to."""
+
+    spans: tuple[RowSpan, RowSpan]
+    chosen: Array
+
+    def linear(self) -> Maps:
+        """The maps of least squares."""
+        x, y = (span.rows[self.chosen] for span in self.spans)
+        means = x.mean(axis=0), y.mean(axis=0)
+        there = self.spans[0].least_squares(self.chosen, y - means[1])
+        back = self.spans[1].least_squares(self.chosen, x - means[0])
+        return AffineMap(there, *means), AffineMap(back, *means[::-1])
+
+
+@dataclass(frozen=True, eq=False)
 class TrainingSet:
     """Input of the rungs' fits: the moments of some rows, with their rounding and ICAs."""
 
@@ -56,7 +72,13 @@ class TrainingSet:
     icas: tuple[FittedICA, FittedICA] | None = None
     inverse: Array | None = None  # of the source's moments, where many pairings share it
     quick: bool = False  # for errors of rows alone: rigid maps need not be complete rotations
-    spans: Spans | None = None  # of all rows, where they are fewer than columns: rigid maps turn one into the other
+    few: FewRows | None = None  # where moments are of coordinates
+
+
+@cache
+def any_turn(width: int) -> Array:
+    """The rotation of what few rows leave undetermined: one that is drawn, as rounding must not choose the true one."""
+    return haar(width, np.random.default_rng(0))
 
 
 def fit_all(
@@ -99,10 +121,13 @@ def _signed_permutation(training: TrainingSet) -> Maps:
 
 
 def _rigid(training: TrainingSet) -> Maps:
-    return rigid_maps(training.moments, quick=training.quick, spans=training.spans)
+    guess = None if training.few is None else any_turn(max(training.moments.xy.shape))
+    return rigid_maps(training.moments, quick=training.quick, guess=guess)
 
 
 def _linear(training: TrainingSet) -> Maps:
+    if training.few is not None:
+        return training.few.linear()
     maps = []
     for side, moments in enumerate((training.moments, training.moments.swapped())):
         second = training.second[side]
@@ -145,6 +170,10 @@ class FittedICA:
     gaussian: Array
     converged: bool
 
+    def along(self, axes: Array) -> FittedICA:
+        """The same in the coordinates of orthonormal axes that span the rows."""
+        return replace(self, components=self.components @ axes.T, mixing=axes @ self.mixing)
+
 
 @dataclass(frozen=True, eq=False)
 class UnmixedSide:
@@ -157,6 +186,11 @@ class UnmixedSide:
     def without_matrices(self) -> UnmixedSide:
         """What is told of the fits, without their matrices: in thousands of columns these take gigabytes."""
         whole, *parts = (replace(each, components=np.zeros((0, 0)), mixing=np.zeros((0, 0))) for each in self.fits)
+        return replace(self, whole=whole, parts=parts)
+
+    def along(self, axes: Array) -> UnmixedSide:
+        """The same in the coordinates of orthonormal axes that span the rows."""
+        whole, *parts = (each.along(axes) for each in self.fits)
         return replace(self, whole=whole, parts=parts)
 
     @property

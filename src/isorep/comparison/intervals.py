@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..alignment.base import Spans
 from ..covariance import Factor
 from ..moments import Moments, merged
 from ..representation import Array, Matrix
@@ -36,6 +35,7 @@ from ..resampling import (
 from ..results import least
 from ..rows import HeldRows, block_rows, in_chunks, map_blocks, read_rows
 from ..threads import WIDE_MATRIX
+from .by_column import BY_COLUMN, ByColumn
 from .fits import PARTS, fit
 from .residuals import Centre, Maps, PreparedMaps, Pulls
 
@@ -140,6 +140,8 @@ def _without_folds(ladder: Ladder, name: str) -> Array:
     same. In thousands of columns decompositions take long: a fold is then scored without each of two others, its
     neighbours in a ring, and the ratio of the others is the mean of these.
     """
+    if ladder.columns is not None and name in BY_COLUMN:
+        return _jackknives(ladder, name, *_permutations_without_folds(ladder, ladder.columns))
     count = min(ladder.design.n_folds, _JACKKNIFED)
     folds = ladder.moments.folds
     apart = np.abs(np.subtract.outer(np.arange(count), np.arange(count)))
@@ -155,19 +157,60 @@ def _without_folds(ladder: Ladder, name: str) -> Array:
             norms = ladder.residuals.rungs[name][way, 1]
             np.fill_diagonal(squares[way], np.bincount(ladder.design.fold_of, norms**2, count))
 
-    dtype = ladder.moments.centre.dtype if wide else np.float64
+    dtype, set_of = ladder.moments.centre.dtype if wide else np.float64, ladder.design.fold_of % count
 
     def score(place: slice) -> None:
         """Maps are made one pair at a time: in many dimensions they fill the memory."""
         j, k = pairs[place.start]
         rest = [fold for at, fold in enumerate(folds) if at not in (j, k)] or folds  # two folds leave none
-        maps = fit([name], replace(ladder.training, moments=merged(rest), second=(None, None)), dtype)[name]
+        training = replace(ladder.training, moments=merged(rest), second=(None, None))
+        if training.few is not None:
+            training = replace(training, few=replace(training.few, chosen=_rows_without(set_of, j, k)))
+        maps = fit([name], training, dtype)[name]
         for left, scored in {(j, k), (k, j)}:
             rows = folds[scored]
             for way, one in enumerate((rows, rows.swapped())):
                 squares[way, left, scored] = maps[way].squared_error(one)
 
     map_blocks(score, len(pairs), 1)
+    return _jackknives(ladder, name, squares, refitted)
+
+
+def _permutations_without_folds(ladder: Ladder, columns: ByColumn) -> tuple[Array, Array]:
+    """Squared errors of every fold by signed permutations fitted without it and another one, from rows."""
+    design = ladder.design
+    count = min(design.n_folds, _JACKKNIFED)
+    set_of = design.fold_of % count
+    squares = np.zeros((2, count, count))
+    pairs = [(j, k) for j in range(count) for k in range(j + (count < design.n_folds))]
+    if count == design.n_folds:  # maps without a fold have scored it
+        for way, norms in enumerate(ladder.residuals.rungs["signed_permutation"][:, 1]):
+            np.fill_diagonal(squares[way], np.bincount(set_of, norms**2, count))
+
+    def score(place: slice) -> None:
+        j, k = pairs[place.start]
+        rest = _rows_without(set_of, j, k)
+        by = columns.matched(rest, rest)
+        for left, scored in {(j, k), (k, j)}:
+            rows = np.flatnonzero(set_of == scored)
+            squares[:, left, scored] = (columns.norms(by, rows, rows) ** 2).sum(axis=1)
+
+    map_blocks(score, len(pairs), 1)
+    return squares, ~np.eye(count, dtype=bool)
+
+
+def _rows_without(set_of: Array, *left_out: int) -> Array:
+    """The rows of all sets but two; all rows where there are no others."""
+    rest = np.flatnonzero(~np.isin(set_of, left_out))
+    return rest if len(rest) else np.arange(len(set_of))
+
+
+def _jackknives(ladder: Ladder, name: str, squares: Array, refitted: Array) -> Array:
+    """The errors without each fold, from squared errors of every fold (last) by maps that saw neither it nor another.
+
+    ``refitted`` marks the pairs of folds whose maps were fitted.
+    """
+    count = len(refitted)
     errors = np.empty((2, 2, count))
     for way in range(2):
         norms, radii = ladder.residuals.rungs[name][way, 1], ladder.residuals.radii[1 - way]
@@ -189,14 +232,13 @@ def through_maps(ladder: Ladder, name: str, rows: Array | None) -> Array:
         name,
         ladder.residuals.pulls[name],
         np.arange(design.pair.n) if rows is None else rows,
-        design.pair.x,
-        design.pair.y,
+        design.x,
+        design.y,
         design.fold_of,
         moments.centre,
         moments.total,
         moments.factors,
         [each[0] for each in ladder.fitted[name].without],
-        moments.spans,
     )
 
 
@@ -217,12 +259,11 @@ def map_influence(
     total: Moments,
     factors: tuple[Factor, Factor],
     maps: Sequence[Maps],
-    spans: Spans | None = None,
 ) -> Array:
     """Influence of each chosen row on the summed held-out errors through the maps of other folds: (2, rows)."""
     n_folds = len(maps)
     grow = n_folds / (n_folds - 1)  # training sets are that much smaller than all rows
-    weights = [_weights(name, pulls, side, total, factors, maps, grow, spans) for side in range(2)]
+    weights = [_weights(name, pulls, side, total, factors, maps, grow) for side in range(2)]
     prepared = [PreparedMaps(each, centre) for each in maps]
     found = np.empty((2, len(rows)))
     if in_chunks(x, y) is not None:  # the sample is brought here at once
@@ -260,7 +301,6 @@ def _weights(
     factors: tuple[Factor, Factor],
     maps: Sequence[Maps],
     grow: float,
-    spans: Spans | None,
 ) -> list[tuple[Array, float, Array]]:
     """Per fold: the weights of a row's product and of its square, and the other folds' pull."""
     products = pulls.products[side].astype(np.float64)
@@ -276,19 +316,16 @@ def _weights(
             for pull, offset in zip(others, other_sums, strict=True)
         ]
     moments = total if side == 0 else total.swapped()
-    here = None if spans is None else spans if side == 0 else spans.swapped()
-    u, singular, vt = np.linalg.svd(moments.xy if here is None else here.inside(moments.xy))
+    u, singular, vt = np.linalg.svd(moments.xy)
     squares = float(np.trace(moments.xx))
     scale = float(singular.sum()) / squares
     apart = np.add.outer(singular, singular)
     inverse = np.divide(1.0, apart, out=np.zeros_like(apart), where=apart > 1e-9 * singular[0])
     found = []
     for pull, offset in zip(others, other_sums, strict=True):
-        pull = pull if here is None else here.inside(pull)
         turned = u.T @ pull @ vt.T
         rotation = u @ vt
         along = float(np.vdot(pull, rotation)) / squares
         weight = scale * (u @ ((turned - turned.T) * inverse) @ vt) + along * rotation
-        weight = weight if here is None else here.outside(weight)
         found.append((grow * weight, grow * scale * along, offset))
     return found

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..alignment.base import QUANTILES, row_axes, summarise
+from ..alignment.base import QUANTILES, summarise
 from ..covariance import Factor
 from ..errors import InputError
 from ..moments import joint_moments, merged, require_joint_memory
@@ -25,10 +25,12 @@ from ..pairs import Repeats, broken_pairing, describe_side, hold_out, rms_radius
 from ..representation import Array, Matrix, Representation, match_rows, reading_notes, rounding_of, told_apart
 from ..resampling import Null, Shuffles, assign_folds, common_codes
 from ..results import decimals
+from ..row_span import RowSpan
 from ..rows import Deadline, Progress, equal_rows, kept_by_workers, no_progress, read_rows, select
 from ..settings import check_counts, check_seed, check_tolerance
 from ..storage import loaded
 from ..threads import Crew, one_blas_thread
+from .by_column import scenes_of
 from .caveats import (
     about_classes,
     about_components,
@@ -48,7 +50,7 @@ from .fits import PARTS, RUNGS, UnmixedSide, checked_rungs, paired_sample, unmix
 from .many_errors import AllPairs, PairErrors, factor_runs, half_shares, identity_offsets, rung_matrices
 from .many_result import Ensemble
 from .many_verdict import LEAST_RUNS, cluster, find_outliers, judge_ensemble, pair_rungs
-from .null import Scoring, shuffled_errors
+from .null import Refitted, Scoring, shuffled_errors
 from .recurrence import Components, components_of, dimensions_of
 from .residuals import Centre, FittedRung, residual_pass
 from .verdict import TOLERANCE
@@ -145,7 +147,7 @@ def compare_many(
     deadline, watch = as_deadline(time_limit), Stopwatch()
     with watch("reading"):
         gathered = gather(runs, names, groups, join, within)
-        require_joint_memory(gathered.widths, folds)
+        require_joint_memory([min(width, gathered.n) for width in gathered.widths], folds)
         design = design_of(gathered, wanted, folds, random_state, progress or no_progress)
     result, background = ensemble(design, tolerance, residuals, n_null, deadline, watch, preview)
     settings = {
@@ -185,12 +187,18 @@ class ManyDesign:
     fold_of: Array
     repeats: Repeats
     rows: Array  # whose residual norms are taken: those that are scored, or enough of them
+    spans: Sequence[RowSpan] | None  # of the runs, where rows are fewer than the columns of some
     for_ica: np.random.Generator
     for_null: np.random.SeedSequence
 
     def stage(self, name: str) -> Any:
         """The progress of one stage."""
         return lambda done, total: self.report(name, done, total)
+
+    @property
+    def values(self) -> Sequence[Matrix]:
+        """The rows of every run as most rungs take them: in their columns, or in coordinates of their span."""
+        return self.runs.values if self.spans is None else [span.rows for span in self.spans]
 
     @property
     def shuffles(self) -> Shuffles:
@@ -209,7 +217,9 @@ def design_of(runs: Runs, rungs: list[str], n_folds: int, seed: int, report: Pro
     rows = np.arange(runs.n) if repeats.scored is None else np.flatnonzero(repeats.scored)
     if len(rows) > MOST_ROWS:
         rows = np.sort(for_rows.choice(rows, MOST_ROWS, replace=False))
-    return ManyDesign(runs, rungs, n_folds, seed, report, labels, fold_of, repeats, rows, for_ica, seeds[2])
+    few = runs.n < max(runs.widths)
+    spans = [RowSpan.of(*each) for each in zip(runs.values, runs.names, strict=True)] if few else None
+    return ManyDesign(runs, rungs, n_folds, seed, report, labels, fold_of, repeats, rows, spans, for_ica, seeds[2])
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,28 +242,34 @@ def ensemble(
     preview: Preview | None,
 ) -> tuple[Ensemble, Background]:
     """Everything but settings and caveats: moments, fits and errors of every pair, recurrence, and the null."""
-    names, values = design.runs.names, design.runs.values
+    names, values, spans = design.runs.names, design.values, design.spans
     with watch("ladder"):
         folds = joint_moments(values, design.fold_of, design.n_folds, names=names, progress=design.stage("moments"))
         total = merged(folds)
-        means = [total.mean[total.columns(run)] for run in range(len(names))]
+        centres = [total.mean[total.columns(run)] for run in range(len(names))]
+        means = centres if spans is None else [span.mean for span in spans]
         radii = [rms_radius(name, total.n, means[run], total.block(run, run)) for run, name in enumerate(names)]
-        factors, again = factor_runs(total, values, design.fold_of, design.n_folds, names)
-        roundings = [rounding_of(each) for each in values]
-        axes = None
-        if total.n < max(each.shape[1] for each in values):
-            centred = (read_rows(each, slice(None)) - mean for each, mean in zip(values, means, strict=True))
-            axes = [row_axes(rows, rounding) for rows, rounding in zip(centred, roundings, strict=True)]
-        pairs = AllPairs(folds, design.fold_of, design.rungs, roundings, again, axes)
+        roundings = [rounding_of(each) for each in design.runs.values]
+        if spans is None:
+            factors, again = factor_runs(total, values, design.fold_of, design.n_folds, names)
+        else:
+            factors, again = [span.factor for span in spans], None
+        pairs = AllPairs(folds, design.fold_of, design.rungs, roundings, again, spans)
         consensus: list[Consensus] = []
-        scored = Scorer(values, design.rows, design.fold_of, design.n_folds, means, radii)
-        squares = pairs.squares(
-            scored.watch, design.stage("fits"), beside=lambda: consensus.append(find_consensus(total, names, radii))
-        )
+        scored = Scorer(values, design.rows, design.fold_of, design.n_folds, centres, radii)
+
+        def agree() -> None:
+            found = find_consensus(total, names, radii)
+            consensus.append(found if spans is None else found.in_columns(spans))
+
+        squares = pairs.squares(scored.watch, design.stage("fits"), beside=agree)
         if preview is not None:
             preview(scored.means())
-        dimensions = dimensions_of(total, squares["linear"].columns if "linear" in squares else None)
-        sides = tuple(map(describe_side, names, values, factors, radii, half_shares(values, means, radii)))
+        dimensions = dimensions_of(
+            pairs.matched_columns, pairs.spreads, squares["linear"].columns if "linear" in squares else None
+        )
+        shares = half_shares(design.runs.values, means, radii)
+        sides = tuple(map(describe_side, names, design.runs.values, factors, radii, shares))
     components: Components | None = None
     with watch("independent components", deadline):
         if "ica" in design.rungs:
@@ -272,7 +288,7 @@ def ensemble(
     diameters: tuple[Diameter, ...] | None = None
     if residuals:
         with watch("residuals", deadline):
-            distances, diameters = residual_distances(design, rungs, pairs, means, radii, deadline)
+            distances, diameters = residual_distances(design, rungs, pairs, centres, radii, deadline)
     with watch("verdict"):
         known = squares if design.repeats.scored is None else None
         matrices = rung_matrices(rungs, scored.errors, len(names), known, total.n, np.array(radii), nulls)
@@ -290,7 +306,9 @@ def ensemble(
             dimensions=dimensions,
             components=components,
             diameters=diameters,
-            identity_offset=identity_offsets(total, squares["identity"], radii) if "identity" in squares else None,
+            identity_offset=identity_offsets(means, total.n, squares["identity"], radii)
+            if "identity" in squares
+            else None,
         )
     second = [names[run] for run in (again.position if again else ())]
     return result, Background(factors, second, pairs.unmixed, min(filter(None, draws), default=0))
@@ -301,8 +319,10 @@ def with_components(design: ManyDesign, pairs: AllPairs, scored: Scorer, until: 
     runs = design.runs
     part_of = assign_folds(runs.n, PARTS, design.labels, design.for_ica)
     unmixed = unmix(runs.values, part_of, design.seed, design.for_ica, design.report, until)
+    if design.spans is not None:
+        unmixed = [side.along(span.axes) for side, span in zip(unmixed, design.spans, strict=True)]
     rows = paired_sample(runs.n, design.for_ica)
-    chosen = [select(values, rows) for values in runs.values]
+    chosen = [select(values, rows) for values in design.values]
     here = part_of if rows is None else part_of[rows]
     parts = joint_moments(chosen, here, PARTS, names=runs.names)
 
@@ -339,20 +359,16 @@ def nulls_of(
     for done, ((i, j), seed) in enumerate(zip(pairs.pairs, seeds, strict=True)):
         if until.passed:
             break
-        x, y = design.runs.values[i], design.runs.values[j]
+        x, y = design.values[i], design.values[j]
         thin, draw = seed.spawn(2)
         most = max(NULL_ROWS, NULL_ROWS_PER_DIMENSION * max(x.shape[1], y.shape[1]))
         training = pairs.training_set(i, j, 0)
         if pairs.unmixed is not None:
             training = replace(training, icas=(pairs.unmixed[i].parts[0], pairs.unmixed[j].parts[1]))
         drawn = shuffled_errors(
-            x,
-            y,
+            scenes_of(pairs.by_column(i, j), Refitted(x, y, scored.centre(i, j), training, rungs)),
             shuffles.thinned(most, np.random.default_rng(thin)),
             scoring,
-            scored.centre(i, j),
-            training,
-            rungs,
             n_null,
             draw,
             deadline=until,
@@ -376,14 +392,14 @@ def residual_distances(
     design: ManyDesign,
     rungs: Sequence[str],
     pairs: AllPairs,
-    means: Sequence[Array],
+    centres: Sequence[Array],
     radii: Sequence[float],
     until: Deadline,
 ) -> tuple[dict[str, dict[str, Any]], tuple[Diameter, ...]]:
     """Mean, largest error and quantiles of every rung, by one pass over the rows of every pair; and the units."""
-    values, count = design.runs.values, len(radii)
+    values, count = design.values, len(radii)
     until.leave()
-    units = tuple(find_diameter(each, means[run], radii[run], "auto") for run, each in enumerate(values))
+    units = tuple(find_diameter(each, centres[run], radii[run], "auto") for run, each in enumerate(values))
     levels = [f"{q:g}" for q in QUANTILES]
     tables = {
         name: {
@@ -397,8 +413,8 @@ def residual_distances(
     for done, (i, j) in enumerate(pairs.pairs):
         until.leave()
         dtype = working_dtype((values[i], values[j]), (radii[i], radii[j]))
-        passed = residual_pass(values[i], values[j], Centre(means[i], means[j], dtype), pairs.fitted((i, j)))
-        for name, norms in passed.rungs.items():
+        passed = residual_pass(values[i], values[j], Centre(centres[i], centres[j], dtype), pairs.fitted((i, j)))
+        for name, norms in {**passed.rungs, **pairs.norms_by_column((i, j))}.items():
             for direction, (source, target) in enumerate(((i, j), (j, i))):
                 error = summarise(norms[direction, 1][kept], units[target].value)
                 mine: dict[str, Any] = tables[name]
@@ -418,22 +434,22 @@ class Scorer:
         rows: Array,
         fold_of: Array,
         n_folds: int,
-        means: Sequence[Array],
+        centres: Sequence[Array],
         radii: Sequence[float],
     ) -> None:
         self._runs = [read_rows(run, rows) for run in runs]
         self._rows, self._folds, self._n_folds = rows, fold_of[rows], n_folds
-        self._means, self._radii = means, radii
+        self._centres, self._radii = centres, radii
         self.errors: dict[tuple[int, int], PairErrors] = {}
 
     def centre(self, i: int, j: int) -> Centre:
         """What the rows of a pair are shifted by."""
         dtype = working_dtype((self._runs[i], self._runs[j]), (self._radii[i], self._radii[j]))
-        return Centre(self._means[i], self._means[j], dtype)
+        return Centre(self._centres[i], self._centres[j], dtype)
 
-    def watch(self, pair: tuple[int, int], fitted: dict[str, FittedRung]) -> None:
-        """Score the maps of a pair."""
-        self.add(self.errors_of(pair, fitted))
+    def watch(self, pair: tuple[int, int], fitted: dict[str, FittedRung], norms: dict[str, Array]) -> None:
+        """Score the maps of a pair; norms of all rows are those that are known."""
+        self.add(self.errors_of(pair, fitted, norms))
 
     def add(self, errors: dict[tuple[int, int], PairErrors]) -> None:
         """Keep errors beside those of other rungs of the same pairs."""
@@ -445,27 +461,30 @@ class Scorer:
         ratios = [each.ratios() for each in self.errors.values()]
         return {name: float(np.mean([each[name] for each in ratios])) for name in ratios[0]}
 
-    def errors_of(self, pair: tuple[int, int], fitted: dict[str, FittedRung]) -> dict[tuple[int, int], PairErrors]:
+    def errors_of(
+        self, pair: tuple[int, int], fitted: dict[str, FittedRung], norms: dict[str, Array] | None = None
+    ) -> dict[tuple[int, int], PairErrors]:
         """The errors of a pair under its maps, in both directions."""
         found: dict[tuple[int, int], PairErrors] = {}
         i, j = pair
         here = {name: replace(rung, part_of=rung.part_of[self._rows]) for name, rung in fitted.items()}
         passed = residual_pass(self._runs[i], self._runs[j], self.centre(i, j), here)
+        rungs = passed.rungs | {name: each[:, :, self._rows] for name, each in (norms or {}).items()}
         for direction, (source, target) in enumerate(((i, j), (j, i))):
             radii = passed.radii[1 - direction]
             size = float(radii @ radii)
             if not size > 0:
                 raise InputError("all rows that can be scored are identical in one of the runs")
             found[source, target] = PairErrors(
-                held_out={name: self._by_fold(each[direction, 1]) for name, each in passed.rungs.items()},
-                in_sample={name: self._by_fold(each[direction, 0]) for name, each in passed.rungs.items()},
+                held_out={name: self._by_fold(each[direction, 1]) for name, each in rungs.items()},
+                in_sample={name: self._by_fold(each[direction, 0]) for name, each in rungs.items()},
                 sizes=self._by_fold(radii),
                 squares={
                     name: (
                         float(each[direction, 1] @ each[direction, 1]) / size,
                         float(each[direction, 0] @ each[direction, 0]) / size,
                     )
-                    for name, each in passed.rungs.items()
+                    for name, each in rungs.items()
                 },
             )
         return found

@@ -14,19 +14,23 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from ..alignment.base import AffineMap, Spans, column_errors, solve_linear
+from ..alignment.base import AffineMap, column_errors, match_signed, padded, solve_linear
 from ..covariance import Factor, Preconditioner, factor_covariance, factor_preconditioned, preconditioner
-from ..moments import JointMoments, Moments, joint_moments, merged, merged_without
+from ..moments import JointMoments, Moments, distance_of_means, joint_moments, merged, merged_without
 from ..pairs import half_variance_share
 from ..representation import Array, Matrix, rounding_of
 from ..resampling import LEVEL, Null, jackknife_se
 from ..results import Record, largest, least
+from ..row_span import RowSpan
 from ..rows import ProjectedRows, block_rows, blocks, map_blocks, map_rows
 from ..threads import Crew
-from .fits import TrainingSet, UnmixedSide, fit, ica_rung
+from .by_column import BY_COLUMN, ByColumn
+from .fits import FewRows, TrainingSet, UnmixedSide, fit, ica_rung
+from .recurrence import MatchedColumns
 from .residuals import FittedRung, Maps
 
 Step = Callable[[int, int], None]
+Watch = Callable[[tuple[int, int], dict[str, FittedRung], dict[str, Array]], None]  # a pair, its maps and known norms
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +76,7 @@ def factor_runs(
 class AllPairs:
     """The ladder of all pairs: training sets are all rows (place 0) and all but one fold (places 1, 2, ...).
 
-    ``axes`` are those of the span of each run's rows, where some run has more columns than rows. ``unmixed`` and
+    With ``spans``, where some run has more columns than rows, moments are those of coordinates. ``unmixed`` and
     ``parts``, the joint moments of the parts that ICA is fitted on with the part of each row, are set once there are
     ICAs.
     """
@@ -84,27 +88,32 @@ class AllPairs:
         rungs: Sequence[str],
         roundings: Sequence[float],
         again: Again | None = None,
-        axes: Sequence[Array] | None = None,
+        spans: Sequence[RowSpan] | None = None,
     ) -> None:
         self.folds, self.fold_of, self.rungs, self.roundings = folds, fold_of, rungs, roundings
-        self.again, self._axes = again, axes
+        self.again, self._spans = again, spans
+        self._moved = [name for name in rungs if name not in ("linear", "ica") and not (spans and name in BY_COLUMN)]
         self.unmixed: Sequence[UnmixedSide] | None = None
         self.parts: tuple[list[JointMoments], Array] | None = None
         self.training = _training_sets(folds)
         self.total = self.training[0]
         self.count = len(roundings)
+        self.spreads = [self.total.spread(run) for run in range(self.count)]
+        if spans is not None:
+            self.spreads = [span.squares for span in spans]
         self.pairs = [(i, j) for i in range(self.count) for j in range(i + 1, self.count)]
         self._again_training = None if again is None else _training_sets(again.folds)
 
     def squares(
         self,
-        watch: Callable[[tuple[int, int], dict[str, FittedRung]], None],
+        watch: Watch,
         progress: Step | None = None,
         beside: Callable[[], None] | None = None,
     ) -> dict[str, Squares]:
         """The summed squares of every rung but ICA; the linear maps of one source onto all targets are solved together.
 
-        ``watch`` is called with the fitted maps of every pair. ``beside`` is single-threaded work, done meanwhile.
+        ``watch`` is called with the fitted maps of every pair, and with the residual norms of all rows under the rungs
+        that are fitted by column. ``beside`` is single-threaded work, done meanwhile.
         """
         others = [name for name in self.rungs if name not in ("linear", "ica")]
         places = range(len(self.training))
@@ -129,10 +138,9 @@ class AllPairs:
     def fitted(self, pair: tuple[int, int]) -> dict[str, FittedRung]:
         """The maps of one pair on all rows and without each fold, for a pass over its rows."""
         i, j = pair
-        others = [name for name in self.rungs if name not in ("linear", "ica")]
         made: list[dict[str, Maps]] = []
         for place in range(len(self.training)):
-            maps = fit(others, self.training_set(i, j, place))
+            maps = fit(self._moved, self.training_set(i, j, place))
             if "linear" in self.rungs:
                 maps["linear"] = (self._linear_map(i, [j], place), self._linear_map(j, [i], place))
             made.append(maps)
@@ -150,23 +158,57 @@ class AllPairs:
 
     def training_set(self, i: int, j: int, place: int) -> TrainingSet:
         """What the maps of a pair are fitted from: all rows (place 0), or all but one fold."""
-        spans = None
-        if self._axes is not None and self.total.n < max(self._axes[i].shape[1], self._axes[j].shape[1]):
-            spans = Spans.of_axes(self._axes[i], self._axes[j])
-        return TrainingSet(self.training[place].pair(i, j), (self.roundings[i], self.roundings[j]), spans=spans)
+        few = None
+        if self._spans is not None:
+            few = FewRows((self._spans[i], self._spans[j]), self._chosen(place))
+        return TrainingSet(self.training[place].pair(i, j), (self.roundings[i], self.roundings[j]), few=few)
+
+    def _chosen(self, place: int) -> Array:
+        """The rows of a training set."""
+        return np.flatnonzero(self.fold_of != place - 1)
+
+    def by_column(self, i: int, j: int) -> ByColumn | None:
+        """The columns of a pair, where its moments are of coordinates."""
+        return None if self._spans is None else ByColumn(self._spans[i], self._spans[j])
+
+    def norms_by_column(self, pair: tuple[int, int]) -> dict[str, Array]:
+        """The residual norms of all rows under rungs that depend on columns, where moments are of coordinates."""
+        columns = self.by_column(*pair)
+        if columns is None:
+            return {}
+        names = [name for name in self.rungs if name in BY_COLUMN]
+        return {name: columns.rung(name, self.fold_of, len(self.folds)).norms for name in names}
+
+    def matched_columns(self, i: int, j: int) -> MatchedColumns:
+        """The columns of a pair matched by signed permutation on all rows."""
+        columns = self.by_column(i, j)
+        if columns is None:
+            cross = self.total.pair(i, j).xy
+            source, (d_x, d_y) = match_signed(padded(cross))[0], cross.shape
+        else:
+            source, (d_x, d_y) = columns.of_all_rows.columns, columns.widths
+        target = np.flatnonzero(source[:d_y] < d_x)
+        source = source[target]
+        shared = cross[source, target] if columns is None else columns.shared(source, target)
+        return MatchedColumns(source, target, shared)
 
     def _pair_errors(
         self,
         names: Sequence[str],
         pair: tuple[int, int],
-        watch: Callable[[tuple[int, int], dict[str, FittedRung]], None],
+        watch: Watch,
     ) -> Array:
         """Squared errors by place, rung and direction: on all rows (place 0), then on each fold left out."""
-        fitted = self.fitted(pair)
-        watch(pair, fitted)
-        found = [_errors({name: fitted[name].whole for name in names}, self.total.pair(*pair))]
+        fitted, norms = self.fitted(pair), self.norms_by_column(pair)
+        watch(pair, fitted, norms)
+        found = [_errors({name: fitted[name].whole for name in self._moved}, self.total.pair(*pair))]
         for fold, rows in enumerate(self.folds):
-            found.append(_errors({name: fitted[name].without[fold][0] for name in names}, rows.pair(*pair)))
+            found.append(_errors({name: fitted[name].without[fold][0] for name in self._moved}, rows.pair(*pair)))
+        for name, each in norms.items():
+            squares = each**2
+            found[0][name] = tuple(squares[:, 0].sum(axis=1))
+            for fold in range(len(self.folds)):
+                found[1 + fold][name] = tuple(squares[:, 1, self.fold_of == fold].sum(axis=1))
         return np.array([[errors[name] for name in names] for errors in found])
 
     def _linear_map(self, source: int, targets: Sequence[int], place: int) -> AffineMap:
@@ -177,6 +219,10 @@ class AllPairs:
     def _solved(self, source: int, targets: Sequence[int], place: int) -> tuple[Array, Moments]:
         """Least squares onto several runs at once, and the moments it was solved from."""
         moments, by = self._source_view(self.training, self._again_training, source, targets, place)
+        if self._spans is not None:
+            chosen = self._chosen(place)
+            target = np.hstack([self._spans[run].rows[chosen] for run in targets]) - moments.target_mean
+            return self._spans[source].least_squares(chosen, target), moments
         matrix, _ = solve_linear(moments, self.roundings[source], by)
         return matrix, moments
 
@@ -209,8 +255,18 @@ class AllPairs:
         if by is not None:  # in the preconditioned basis, where products do not cancel
             matrix = by.inverse @ matrix
         shift = (rows.target_mean - trained.target_mean) - (rows.source_mean - trained.source_mean) @ matrix
-        spread = np.concatenate([yy.spread(run) for run in targets])
-        return column_errors(matrix, shift, rows.n, rows.xx, rows.xy, spread)
+        if self._spans is None:
+            spread = np.concatenate([yy.spread(run) for run in targets])
+            return column_errors(matrix, shift, rows.n, rows.xx, rows.xy, spread)
+        found, start = [], 0
+        for run in targets:
+            axes = self._spans[run].axes
+            here = slice(start, start + len(axes))
+            spread = np.einsum("ij,ij->j", axes, yy.block(run, run) @ axes)
+            towards = matrix[:, here] @ axes, shift[here] @ axes, rows.n, rows.xx, rows.xy[:, here] @ axes, spread
+            found.append(column_errors(*towards))
+            start = here.stop
+        return np.concatenate(found)
 
     def _by_pair(self, names: Sequence[str], results: Sequence[Array]) -> dict[str, Squares]:
         """Errors by pair into matrices."""
@@ -222,7 +278,7 @@ class AllPairs:
     def _by_source(self, tasks: Sequence[tuple[int, int]], results: Sequence[Array]) -> Squares:
         """Column errors by task (source, place) into matrices, and summed over folds for every target's columns."""
         table = np.zeros((len(self.training), self.count, self.count))
-        held_out = [np.zeros((self.count, len(self.total.spread(run)))) for run in range(self.count)]
+        held_out = [np.zeros((self.count, len(spread))) for spread in self.spreads]
         for (source, place), errors in zip(tasks, results, strict=True):
             start = 0
             for target in (run for run in range(self.count) if run != source):
@@ -450,15 +506,15 @@ def _null_tables(name: str, nulls: dict[tuple[int, int], dict[str, Null]], shape
     return tables | {"smallest_p": max(by_rung[name].smallest_p for by_rung in nulls.values())}
 
 
-def identity_offsets(total: JointMoments, identity: Squares, radii: Sequence[float]) -> Array:
+def identity_offsets(means: Sequence[Array], n: int, identity: Squares, radii: Sequence[float]) -> Array:
     """For every pair the share of identity's mean squared error that the distance of the means makes up."""
     count = len(radii)
     shares = np.full((count, count), np.nan)
     for i in range(count):
         for j in range(count):
             if i != j:
-                square = identity.in_sample[i, j] / total.n / radii[j] ** 2
-                offset = (total.pair(i, j).offset / radii[j]) ** 2
+                square = identity.in_sample[i, j] / n / radii[j] ** 2
+                offset = (distance_of_means(means[i], means[j]) / radii[j]) ** 2
                 shares[i, j] = min(offset / square, 1.0) if square > 0 else 0.0
     return shares
 

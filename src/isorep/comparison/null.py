@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from ..alignment.base import row_axes
 from ..covariance import solve_well_conditioned
 from ..moments import Moments
 from ..representation import Array, Matrix
 from ..resampling import Null, Shuffles, null_of
+from ..row_span import RowSpan
 from ..rows import Deadline, blocks, read_rows
 from ..threads import WIDE_MATRIX, Crew
-from .few_rows import FewRows
+from .few_rows import FewRows, Norms, least_norm_weights
 from .fits import FittedICA, TrainingSet, fit
 from .residuals import Centre, PreparedMaps, identity_norms, norms_of
 
 DRAWS, FEW_DRAWS = 100, 20  # by default, and where so many would take long: then p-values come from a fitted tail
 _MOST_WORK = 3e13  # floating-point operations of all draws beyond which they take long: some ten minutes
 _USUAL_FOLDS = 5
-_BY_COLUMN = ("identity", "signed_permutation")  # rungs that depend on the axes
 LEAST_ROWS = 4000  # rows that shuffles move, where there are as many, and
 ROWS_PER_DIMENSION = 20  # this many per dimension, if that is more
 FEW_UNITS = (
@@ -84,14 +83,44 @@ def default_draws(n: int, d_x: int, d_y: int) -> int:
     return DRAWS if DRAWS * work <= _MOST_WORK else FEW_DRAWS
 
 
+class Scene(Protocol):
+    """Some rungs of a pair, whose errors are wanted under many pairings."""
+
+    def prepared(self, splits: Splits) -> Callable[[Array], dict[str, Array]]:
+        """The errors by the partners of the rows, with all that no shuffle changes made ready."""
+
+
+class Splits:
+    """The rows that shuffles move; in every split those that are held out, those maps are fitted to, and those scored.
+
+    Rows are numbered among those that take part.
+    """
+
+    def __init__(self, shuffles: Shuffles, scoring: Scoring) -> None:
+        self.rows = shuffles.rows
+        here, folds = scoring.fold_of[self.rows], scoring.folds
+        counts = None if scoring.scored is None else scoring.scored[self.rows]
+        if counts is None or not counts.any():
+            counts = np.ones(len(here), dtype=bool)
+        held = [np.flatnonzero(here == fold) for fold in folds]
+        self.parts = [
+            (rows, np.setdiff1d(np.arange(len(here)), rows), _thinned(rows[counts[rows]], len(folds)))
+            for rows in held
+            if counts[rows].any() and len(rows) < len(here)
+        ]
+        self.least = len(here) - max(map(len, held))  # rows that a map is fitted to
+        self._place = np.full(shuffles.n, -1)
+        self._place[self.rows] = np.arange(len(self.rows))
+
+    def places(self, partners: Array) -> Array:
+        """The numbers of partners."""
+        return np.asarray(self._place[partners])
+
+
 def shuffled_errors(
-    x: Matrix,
-    y: Matrix,
+    scenes: Sequence[Scene],
     shuffles: Shuffles,
     scoring: Scoring,
-    centre: Centre,
-    training: TrainingSet,
-    names: Sequence[str],
     n_null: int,
     seed: np.random.SeedSequence,
     *,
@@ -103,25 +132,21 @@ def shuffled_errors(
 
     The statistic of a pairing is the summed error of held-out rows over their summed distance to the mean. Where
     rows are many, one fold is held out per pairing, and some of its rows are scored: always the same places, so that
-    the real pairing is exchangeable with the others. ``training`` provides roundings and ICAs, which do not depend on
-    the pairing. A deadline may leave fewer draws than asked for; None where they are too few. After ``enough`` there
-    are no more than the fewest.
+    the real pairing is exchangeable with the others. A deadline may leave fewer draws than asked for; None where they
+    are too few. After ``enough`` there are no more than the fewest.
     """
-    turned = x.shape[1] > y.shape[1]  # the narrower side is the source, whose rotation costs less
-    if turned:
-        x, y, centre = y, x, Centre(centre.target, centre.source, centre.dtype)
-        icas = None if training.icas is None else training.icas[::-1]
-        training = replace(training, roundings=training.roundings[::-1], icas=icas)
     if deadline is not None and deadline.passed:
         return None
-    scenes = _scenes(x, y, shuffles, scoring, centre, training, names)
+    splits = Splits(shuffles, scoring)
+    ready = [scene.prepared(splits) for scene in scenes]
 
     def errors_of(partners: Array) -> dict[str, Array]:
-        return {name: error for scene in scenes for name, error in scene.errors(partners).items()}
+        places = splits.places(partners)
+        return {name: error for errors in ready for name, error in errors(places).items()}
 
     observed = errors_of(shuffles.rows)
     seeds = seed.spawn(n_null)
-    draws = {name: np.empty((2, n_null)) for name in names}
+    draws = {name: np.empty((2, n_null)) for name in observed}
 
     def one(which: slice) -> dict[str, Array]:
         return errors_of(shuffles.draw(np.random.default_rng(seeds[which.start])))
@@ -131,8 +156,8 @@ def shuffled_errors(
         progress(0, n_null)
     with Crew() as crew:
         for errors in crew.stream(one, blocks(n_null, 1)):
-            for name in names:
-                draws[name][:, count] = errors[name]
+            for name, each in errors.items():
+                draws[name][:, count] = each
             count += 1
             if progress:
                 progress(count, n_null)
@@ -142,50 +167,52 @@ def shuffled_errors(
                 break
     if count < min(n_null, FEWEST_DRAWS):
         return None
-    draws = {name: each[:, :count] for name, each in draws.items()}
-    if turned:
-        draws = {name: each[::-1] for name, each in draws.items()}
-        observed = {name: each[::-1] for name, each in observed.items()}
-    return ShuffledErrors(draws, observed, shuffles.distinct)
+    return ShuffledErrors({name: each[:, :count] for name, each in draws.items()}, observed, shuffles.distinct)
 
 
-def _scenes(
-    x: Matrix,
-    y: Matrix,
-    shuffles: Shuffles,
-    scoring: Scoring,
-    centre: Centre,
-    training: TrainingSet,
-    names: Sequence[str],
-) -> list[_Scene]:
-    """All rungs in the columns as they are; where columns outnumber rows, those that turn axes within the rows' span.
+@dataclass(frozen=True, eq=False)
+class Refitted:
+    """Rungs that are fitted from moments. ``training`` provides roundings and ICAs, which no pairing changes."""
 
-    Rotations of either side leave their errors as they are, and outside the span there are no rows.
+    x: Matrix
+    y: Matrix
+    centre: Centre
+    training: TrainingSet
+    names: Sequence[str]
 
-    Products are in the working dtype where training sets have more rows than columns. Otherwise they are singular, and
-    only float64 tells rounding from directions that vary.
-    """
-    here = scoring.fold_of[shuffles.rows]
-    smallest = len(here) - int(np.bincount(here)[list(scoring.folds)].max())
-    if smallest <= max(x.shape[1], y.shape[1]):
-        centre = replace(centre, dtype=np.float64)
-    sides = centre.shift(read_rows(x, shuffles.rows), 0), centre.shift(read_rows(y, shuffles.rows), 1)
-    turning = [name for name in names if name not in _BY_COLUMN]
-    if not turning or max(side.shape[1] for side in sides) <= len(shuffles.rows):
-        return [_Scene(sides, shuffles, scoring, centre, training, names)]
-    by_column = [name for name in names if name in _BY_COLUMN]
-    training = replace(training, spans=None)  # rows will have the coordinates of their span
-    scenes = [_Scene(sides, shuffles, scoring, centre, training, by_column)] if by_column else []
-    pairs = zip(sides, training.roundings, strict=True)
-    spans = [row_axes(side, rounding).astype(side.dtype) for side, rounding in pairs]
-    sides = (sides[0] @ spans[0].T, sides[1] @ spans[1].T)
+    def prepared(self, splits: Splits) -> Callable[[Array], dict[str, Array]]:
+        """The errors by the partners of the rows.
+
+        The narrower side is the source, whose rotation costs less. Products are in the working dtype where training
+        sets have more rows than columns. Otherwise they are singular, and only float64 tells rounding from directions
+        that vary.
+        """
+        if self.x.shape[1] > self.y.shape[1]:
+            other = self._swapped().prepared(splits)
+            return lambda places: {name: error[::-1] for name, error in other(places).items()}
+        centre = self.centre
+        if splits.least <= max(self.x.shape[1], self.y.shape[1]):
+            centre = replace(centre, dtype=np.float64)
+        sides = (read_rows(values, splits.rows) for values in (self.x, self.y))
+        x, y = (centre.shift(rows, side) for side, rows in enumerate(sides))
+        return _Pairings((x, y), splits, centre, self.training, self.names).errors
+
+    def _swapped(self) -> Refitted:
+        training, centre = self.training, self.centre
+        icas = None if training.icas is None else training.icas[::-1]
+        training = replace(training, roundings=training.roundings[::-1], icas=icas)
+        return Refitted(self.y, self.x, Centre(centre.target, centre.source, centre.dtype), training, self.names)
+
+
+def refitted_inside(spans: tuple[RowSpan, RowSpan], training: TrainingSet, names: Sequence[str]) -> Refitted:
+    """Rungs that turn axes, where rows are fewer than columns: in coordinates, without those that are rounding."""
+    axes = [span.above_rounding() for span in spans]
+    x, y = (span.rows @ each.T for span, each in zip(spans, axes, strict=True))
     if training.icas is not None:
-        source, target = (
-            replace(ica, components=ica.components @ axes.T, mixing=axes @ ica.mixing)
-            for ica, axes in zip(training.icas, spans, strict=True)
-        )
+        source, target = (ica.along(each) for ica, each in zip(training.icas, axes, strict=True))
         training = replace(training, icas=(source, target))
-    return [*scenes, _Scene(sides, shuffles, scoring, centre, training, turning)]
+    centre = Centre(np.zeros(x.shape[1]), np.zeros(y.shape[1]), np.float64)
+    return Refitted(x, y, centre, training, names)
 
 
 class _Source:
@@ -197,44 +224,35 @@ class _Source:
         self.xx = _products(rows, rows) - self.n * np.multiply.outer(self.mean, self.mean)
 
 
-class _Scene:
-    """The rows that take part, and everything about the source that no shuffle changes."""
+class _Pairings:
+    """The rows that take part, about their means, and everything about the source that no shuffle changes."""
 
     def __init__(
-        self,
-        sides: tuple[Array, Array],
-        shuffles: Shuffles,
-        scoring: Scoring,
-        centre: Centre,
-        training: TrainingSet,
-        names: Sequence[str],
+        self, sides: tuple[Array, Array], splits: Splits, centre: Centre, training: TrainingSet, names: Sequence[str]
     ) -> None:
-        self._gap, self._training, self._names = centre.gap, training, names
+        self._gap, self._training, self._names, self._splits = centre.gap, training, names, splits
         self._x, self._y = sides
         # Rows were shifted already: maps are fitted about the origin.
         self._centre = Centre(np.zeros(self._x.shape[1]), np.zeros(self._y.shape[1]), centre.dtype)
         self._radii = (norms_of(self._x), norms_of(self._y))
-        self._place = np.full(shuffles.n, -1)
-        self._place[shuffles.rows] = np.arange(len(shuffles.rows))
-        here, folds = scoring.fold_of[shuffles.rows], scoring.folds
-        held = [np.flatnonzero(here == fold) for fold in folds]
-        counts = None if scoring.scored is None else scoring.scored[shuffles.rows]
-        if counts is None or not counts.any():
-            counts = np.ones(len(here), dtype=bool)
-        self._splits = [
-            (rows, np.setdiff1d(np.arange(len(here)), rows), _thinned(rows[counts[rows]], len(folds)))
-            for rows in held
-            if counts[rows].any() and len(rows) < len(here)
-        ]
-        self._sources = [_Source(self._x[train]) for _, train, _ in self._splits]
+        self._sources = [_Source(self._x[train]) for _, train, _ in splits.parts]
         width, rounding = self._x.shape[1], training.roundings[0]
-        self._few: list[FewRows | None] = [None] * len(self._splits)
-        self._inverses: list[Array | None] = [None] * len(self._splits)
+        self._few: list[FewRows | None] = [None] * len(splits.parts)
+        self._inverses: list[Array | None] = [None] * len(splits.parts)
+        self._products = np.zeros((0, 0))  # of the target's rows, where few determine the maps
+        self._weights: list[Array | None] = [None] * len(splits.parts)
+        most = max((len(train) for _, train, _ in splits.parts), default=0)
+        if "linear" in names and (training.few is not None or most <= min(width, self._y.shape[1])):
+            products = self._x @ self._x.T
+            self._weights = [
+                least_norm_weights(self._x, products, train, counted, rounding) for _, train, counted in splits.parts
+            ]
+            self._products = self._y @ self._y.T
         if self._y.shape[1] > WIDE_MATRIX:
             training = replace(training, icas=_in_dtype(training.icas, centre.dtype))
             self._few = [
                 FewRows(self._x[counted], each.mean, each.xx, each.n, training)
-                for (_, _, counted), each in zip(self._splits, self._sources, strict=True)
+                for (_, _, counted), each in zip(splits.parts, self._sources, strict=True)
             ]
         elif "linear" in names:
             self._inverses = [
@@ -242,13 +260,12 @@ class _Scene:
             ]
         self._yy, self._y_sum = _products(self._y, self._y), self._y.sum(axis=0, dtype=np.float64)
 
-    def errors(self, partners: Array) -> dict[str, Array]:
+    def errors(self, target: Array) -> dict[str, Array]:
         """The held-out error of every rung, forward and reverse, when rows take the targets of these partners."""
-        target = self._place[partners]
         found = {name: np.zeros(2) for name in self._names}
         size = np.zeros(2)
-        for (held, train, counted), source, inverse, few in zip(
-            self._splits, self._sources, self._inverses, self._few, strict=True
+        for (held, train, counted), source, inverse, few, weights in zip(
+            self._splits.parts, self._sources, self._inverses, self._few, self._weights, strict=True
         ):
             x_held, y_held = self._x[counted], self._y[target[counted]]
             size += self._radii[1][target[counted]].sum(), self._radii[0][counted].sum()
@@ -259,10 +276,23 @@ class _Scene:
                     found[name] += identity_norms(x_held, y_held, self._gap).sum()
                     continue
                 norms = None if few is None else few.norms(name, y_held, moments)
+                if norms is None and name == "linear" and weights is not None:
+                    norms = self._of_weights(weights, train, counted, target)
                 if norms is None:
                     norms = PreparedMaps(fit([name], training)[name], self._centre).norms(x_held, y_held)
                 found[name] += norms[0].sum(), norms[1].sum()
         return {name: total / size for name, total in found.items()}
+
+    def _of_weights(self, weights: Array, train: Array, counted: Array, target: Array) -> Norms:
+        """Residual norms of least squares, where few rows determine the maps; ``weights`` are those of the source."""
+        x, y = (self._x[train], self._x[counted]), (self._y[target[train]], self._y[target[counted]])
+        rounding = self._training.roundings[1]
+        back = least_norm_weights(self._y, self._products, target[train], target[counted], rounding)
+        means = x[0].mean(axis=0), y[0].mean(axis=0)
+        return (
+            norms_of(weights @ (y[0] - means[1]) - (y[1] - means[1])),
+            norms_of(back @ (x[0] - means[0]) - (x[1] - means[0])),
+        )
 
     def _shuffled_moments(self, held: Array, train: Array, source: _Source) -> Moments:
         """The moments of the training rows: those of the target without the held-out rows, not summed again."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..alignment.base import match_components, match_signed, padded
+from ..alignment.base import match_components
 from ..moments import JointMoments
 from ..representation import Array
 from ..results import Record
@@ -78,24 +78,34 @@ class Components(Record):
         return sum(family.runs >= runs for family in self.families)
 
 
-def dimensions_of(total: JointMoments, columns: tuple[Array, ...] | None) -> tuple[Dimensions, ...]:
-    """Per-dimension reproducibility, given the held-out squared errors (sources, columns) of the linear rung."""
-    count = len(total.edges) - 1
-    correlation = [np.zeros(len(total.spread(run))) for run in range(count)]
+@dataclass(frozen=True, eq=False)
+class MatchedColumns:
+    """Columns of a source and of a target matched by signed permutation, and the co-moments of each two."""
+
+    source: Array
+    target: Array
+    shared: Array
+
+
+def dimensions_of(
+    matched: Callable[[int, int], MatchedColumns], spreads: Sequence[Array], columns: tuple[Array, ...] | None
+) -> tuple[Dimensions, ...]:
+    """Per-dimension reproducibility, from the sums of squares of every run's columns and the columns of every two runs.
+
+    ``columns`` are the held-out squared errors (sources, columns) of the linear rung.
+    """
+    count = len(spreads)
+    correlation = [np.zeros(len(spread)) for spread in spreads]
     for i in range(count):
         for j in range(i + 1, count):
-            pair = total.pair(i, j)
-            matched, _, _ = match_signed(padded(pair.xy))
-            known = np.flatnonzero(matched[: pair.xy.shape[1]] < pair.xy.shape[0])
-            sizes = np.sqrt(np.maximum(total.spread(i)[matched[known]], 0)) * np.sqrt(
-                np.maximum(total.spread(j)[known], 0)
-            )
-            shared = np.abs(pair.xy[matched[known], known])
+            pair = matched(i, j)
+            sizes = np.sqrt(np.maximum(spreads[i][pair.source], 0)) * np.sqrt(np.maximum(spreads[j][pair.target], 0))
+            shared = np.abs(pair.shared)
             strength = np.divide(shared, sizes, out=np.zeros_like(shared), where=sizes > 0)
-            correlation[i][matched[known]] += strength / (count - 1)
-            correlation[j][known] += strength / (count - 1)
+            correlation[i][pair.source] += strength / (count - 1)
+            correlation[j][pair.target] += strength / (count - 1)
     return tuple(
-        Dimensions(None if columns is None else _mean_r2(columns[run], total.spread(run), run), correlation[run])
+        Dimensions(None if columns is None else _mean_r2(columns[run], spreads[run], run), correlation[run])
         for run in range(count)
     )
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..alignment.base import AffineMap
 from ..chunked import pass_over
+from ..moments import gap_of_means
 from ..representation import Array, Matrix
 from ..rows import block_rows, blocks, in_chunks, stream_rows
 
@@ -39,10 +40,7 @@ class Centre:
     @property
     def gap(self) -> Array:
         """The source's mean minus the target's, the narrower one padded with zeros."""
-        apart = np.zeros(max(len(self.source), len(self.target)))
-        apart[: len(self.source)] += self.source
-        apart[: len(self.target)] -= self.target
-        return apart
+        return gap_of_means(self.source, self.target)
 
 
 class PreparedMaps:

@@ -15,7 +15,7 @@ from ..report.figures import Alignment, Heatmap, Histogram, Key, Line, Lines, Mo
 from ..report.figures.alignment import PICTURES
 from ..report.read import compact, count, fixed, percent
 from ..representation import Array
-from .figures import Plane, Reproducibility
+from .figures import Matching, Plane, Reproducibility
 from .result import Comparison
 
 CLEAR = 0.9  # correlation from which on two dimensions are the same
@@ -96,12 +96,14 @@ def single_dimensions(result: Comparison) -> Section:
     """How well every dimension of the target is predicted, and which dimensions of the source match it."""
     dimensions, chosen = result.figures.dimensions, result.figures.scatter.rung
     followed = () if dimensions is None else (_dimensions(dimensions, result.target.name, chosen),)
-    return Section("dimensions", "Single dimensions", (*followed, _matching(result)))
+    matching = result.figures.matching
+    matched = () if matching is None else (_matching(result, matching),)
+    return Section("dimensions", "Single dimensions", (*followed, *matched))
 
 
-def _matching(result: Comparison) -> Figure:
+def _matching(result: Comparison, data: Matching) -> Figure:
     """Correlations of matched dimensions: a clean diagonal means that single dimensions are reproducible."""
-    data, source, target = result.figures.matching, result.source.name, result.target.name
+    source, target = result.source.name, result.target.name
     values, diagonal = data.correlations.tolist(), data.correlations.diagonal().tolist()
     rows, columns = (tuple(map(str, dims)) for dims in (data.target_dims, data.source_dims))
     strong = f"{sum(abs(value) >= CLEAR for value in diagonal)} of {len(diagonal)}"

@@ -12,10 +12,11 @@ import numpy as np
 
 from ..pairs import MOST, Pair, Side
 from ..representation import Array, Representation, RowMatch
+from ..row_span import spans_of_few
 from ..rows import Deadline, no_progress, read_rows
 from .fits import RUNGS
 from .intervals import interval_ends
-from .ladder import Design, Ladder, chance, climb, diameters, directions, measure, side_of
+from .ladder import Design, Ladder, chance, climb, diameters, directions, measure, side_of, squares_of_columns
 from .result import Comparison, Verdict, View
 
 FEW_ROWS = 0.02  # share of rows with half of the variance, below which the ladder is repeated without them
@@ -34,9 +35,9 @@ def views_of(ladder: Ladder, result: Comparison, tolerance: float, seed: int, de
         found.append(_view(ladder, "without_outlying_rows", said, ~outlying, None, tolerance, seed, deadline))
     sides = dominated((result.source, result.target))
     if sides:
-        sums = ((result.source, ladder.moments.total.xx), (result.target, ladder.moments.total.yy))
+        both = zip((result.source, result.target), squares_of_columns(ladder), strict=True)
         # Standardising columns can hide a rotation, so it is done only where single columns dominate.
-        if few_columns([each for side, each in sums if side in sides]):
+        if few_columns([each for side, each in both if side in sides]):
             said, bases = "with all columns at unit variance", [_standardiser(ladder, side) for side in range(2)]
         elif ladder.design.pair.n >= 5 * max(result.source.columns, result.target.columns):
             said, bases = (
@@ -72,10 +73,10 @@ def outlying_rows(radii: Array) -> Array:
     return chosen
 
 
-def few_columns(sums: Sequence[Array]) -> bool:
-    """Whether single columns, not directions across them, carry most of the variance."""
-    for each in sums:
-        spread = np.sort(np.diagonal(each))[::-1]
+def few_columns(squares: Sequence[Array]) -> bool:
+    """Whether single columns, not directions across them, carry most of the variance, from their sums of squares."""
+    for each in squares:
+        spread = np.sort(each)[::-1]
         total = float(spread.sum())
         count = int(np.searchsorted(np.cumsum(spread), MOST * total)) + 1
         if count > max(1, FEW_DIRECTIONS * len(spread)):
@@ -126,7 +127,10 @@ def _view(
         for values in (ladder.design.pair.x, ladder.design.pair.y)
     ]
     if bases is not None:
-        sides = [(values - mean) @ basis for values, (mean, basis) in zip(sides, bases, strict=True)]
+        sides = [
+            (values - mean) * basis if basis.ndim == 1 else (values - mean) @ basis
+            for values, (mean, basis) in zip(sides, bases, strict=True)
+        ]
     fold_of = ladder.design.fold_of[chosen]
     labels, within, scored = (
         None if each is None else each[chosen]
@@ -141,7 +145,8 @@ def _view(
     )
     labels = None if labels is None else np.unique(labels, return_inverse=True)[1]
     names = [rung for rung in ladder.design.names if rung != "ica"]
-    design = Design(pair, fold_of, ladder.design.n_folds, labels, names, no_progress, within, scored)
+    spans = spans_of_few(pair.x, pair.y, pair.names)
+    design = Design(pair, fold_of, ladder.design.n_folds, labels, names, no_progress, within, scored, spans)
     deadline.leave()
     again = climb(design, measure(design))
     ends = interval_ends(again, rng)
@@ -159,22 +164,17 @@ def _view(
 
 
 def _standardiser(ladder: Ladder, side: int) -> tuple[Array, Array]:
-    mean, sums = _moments(ladder, side)
-    spread = np.sqrt(np.diagonal(sums) / ladder.moments.total.n)
+    """The means of the columns, and what each is multiplied by."""
+    spread = np.sqrt(squares_of_columns(ladder)[side] / ladder.moments.total.n)
     left_out = np.zeros(len(spread), dtype=bool)
     left_out[list(side_of(ladder, side).left_out_columns)] = True
     scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=(spread > 0) & ~left_out)
-    return mean, np.diag(scale)
+    return ladder.moments.means[side], scale
 
 
 def _whitener(ladder: Ladder, side: int) -> tuple[Array, Array]:
-    """Symmetric whitening, which moves axes least."""
-    mean, sums = _moments(ladder, side)
-    values, vectors = np.linalg.eigh(sums / ladder.moments.total.n)
+    """Symmetric whitening, which moves axes least; rows are many."""
+    total = ladder.moments.total
+    values, vectors = np.linalg.eigh((total.yy if side else total.xx) / total.n)
     kept = values > 1e-10 * values[-1]
-    return mean, np.asarray((vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T)
-
-
-def _moments(ladder: Ladder, side: int) -> tuple[Array, Array]:
-    total = ladder.moments.total if side == 0 else ladder.moments.total.swapped()
-    return total.source_mean, total.xx
+    return ladder.moments.means[side], np.asarray((vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T)

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import linalg
 
-from ..alignment.base import AffineMap, Spans, nearest_rotation, orthogonal_map, padded, quick_polar
+from ..alignment.base import AffineMap, nearest_rotation, orthogonal_map, padded, quick_polar
 from ..errors import InputError
 from ..moments import Moments
 from ..pairs import row_ids
-from ..representation import Array, Matrix, as_representation, match_rows, rounding_of
+from ..representation import Array, Matrix, as_representation, match_rows
+from ..row_span import spans_of_few
 from ..rows import NEAR_CELLS, Deadline, block_rows, brought_here, in_chunks, map_rows, read_rows, stream_rows
 from ..settings import check_seed
 from ..threads import one_blas_thread
@@ -175,10 +176,9 @@ def certify(
     x, y = brought_here(x, NEAR_CELLS), brought_here(y, NEAR_CELLS)
     if in_chunks(x) is None or in_chunks(y) is None:  # both here, or both there
         x, y = brought_here(x), brought_here(y)
-    if x.shape[0] < max(x.shape[1], y.shape[1]):  # all distances are kept within the span of the rows
-        x, y = read_rows(x, slice(None)) - moments.source_mean, read_rows(y, slice(None)) - moments.target_mean
-        spans = Spans.of_rows(x, y, (rounding_of(x), rounding_of(y)))
-        x, y = (rows @ axes[:, : rows.shape[1]].T for rows, axes in ((x, spans.source), (y, spans.target)))
+    spans = spans_of_few(x, y, ("source", "target"))
+    if spans is not None:  # all distances are kept within the span of the rows
+        x, y = (each.rows for each in spans)
         moments = Moments.from_rows(x, y)
     reach = float(np.sqrt(np.trace(moments.xx)) + np.sqrt(np.trace(moments.yy)))
     certificates: list[WorstCase] = []
