@@ -94,7 +94,7 @@ def test_chance_and_the_components_are_about_those_of_all_columns(monkeypatch):
         one, other = few.rungs[name], plain.rungs[name]
         assert one.null.mean == pytest.approx(other.null.mean, rel=0.05)
         assert one.null.observed == pytest.approx(other.null.observed, rel=0.1)
-    assert few.rungs["ica"].held_out.mean == pytest.approx(plain.rungs["ica"].held_out.mean, rel=1e-6)
+    assert few.rungs["ica"].held_out.mean == pytest.approx(plain.rungs["ica"].held_out.mean, rel=0.05)
 
 
 def test_views_standardise_columns():

@@ -168,9 +168,10 @@ def compare(
             names = [name for name in names if name != "ica"]
         spans = spans_of_few(pair.x, pair.y, pair.names)
         design = Design(pair, fold_of, folds, units, names, progress or no_progress, classes, repeats.scored, spans)
-        draws = default_draws(pair.n, pair.x.shape[1], pair.y.shape[1]) if n_null is None else int(n_null)
+        widths = pair.x.shape[1], pair.y.shape[1]
+        matched = "signed_permutation" in names  # of all columns, however few the rows
+        draws = default_draws(pair.n, *(widths if matched else design.widths)) if n_null is None else int(n_null)
         draws, tail = min(draws, FEW_DRAWS) if fast else draws, fast or (n_null is None and draws < DRAWS)
-    widths = pair.x.shape[1], pair.y.shape[1]
     with alone_if_small(pair.n * math.prod(widths)), many_if_wide(max(design.widths)):
         with watch("ladder"):
             ladder = climb(design, measure(design), intervals=n_boot > 0)

@@ -226,13 +226,18 @@ def unmix(
     rng: np.random.Generator,
     report: Progress,
     deadline: Deadline,
+    spans: Sequence[RowSpan] | None = None,
 ) -> list[UnmixedSide]:
-    """ICA of every run: of all rows, and of each part of them alone.
+    """ICA of every run: of all rows, and of each part of them alone; in coordinates where there are spans.
 
     In many dimensions ICA leaves components that are indistinguishable from Gaussian where its search began. In fits to
     parts they are rotated at random: otherwise they would follow moments that all runs share, and Gaussian rows would
     look identified.
     """
+    given = runs
+    axes = [] if spans is None else [span.above_rounding() for span in spans]
+    if spans is not None:
+        runs = [span.rows @ each.T for span, each in zip(spans, axes, strict=True)]
     chosen = [_ica_rows(values, rng) for values in runs]
     jobs: list[tuple[int, int | None]] = [(run, None) for run in range(len(runs))]
     jobs += [(run, part) for run in range(len(runs)) for part in range(PARTS)]
@@ -264,8 +269,10 @@ def unmix(
         sample = sample if sample.dtype in FLOATS else sample.astype(np.float64)
         if part is None:
             return _fitted_ica(sample, rounding_of(values), seed, deadline, partial(tell, job))
-        # The rows decide, and not the order of the runs.
-        turns = np.random.default_rng([seed, part, crc32(sample[:_TELLING].tobytes())])
+        # The rows as given decide, and not the order of the runs.
+        mark = read_rows(given[run], rows[:_TELLING])
+        mark = mark if mark.dtype in FLOATS else mark.astype(np.float64)
+        turns = np.random.default_rng([seed, part, crc32(mark.tobytes())])
         if sample.shape[1] > WIDE_MATRIX and len(sample) < ROWS_A_DIMENSION * sample.shape[1]:
             deadline.leave()
             unknown = _undetermined(sample, rounding_of(values), turns)
@@ -287,10 +294,11 @@ def unmix(
     with Crew() as crew:
         for job, ica in zip(others, crew.stream(fitted, others), strict=True):
             keep(job, ica)
-    return [
+    sides = [
         UnmixedSide(fits[run, None], [fits[run, part] for part in range(PARTS)], len(chosen[run]))
         for run in range(len(runs))
     ]
+    return sides if spans is None else [side.along(each.T) for side, each in zip(sides, axes, strict=True)]
 
 
 def _no_components(d: int) -> FittedICA:

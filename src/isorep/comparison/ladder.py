@@ -219,9 +219,7 @@ def with_components(ladder: Ladder, seed: int, rng: np.random.Generator, deadlin
     """The ladder with the ICA rung: each side unmixed on all rows and on each of three parts, then one more pass."""
     design, x, y = ladder.design, ladder.design.x, ladder.design.y
     part_of = assign_folds(design.pair.n, PARTS, design.labels, rng)
-    source, target = unmix((design.pair.x, design.pair.y), part_of, seed, rng, design.report, deadline)
-    if design.spans is not None:
-        source, target = (side.along(span.axes) for side, span in zip((source, target), design.spans, strict=True))
+    source, target = unmix((design.pair.x, design.pair.y), part_of, seed, rng, design.report, deadline, design.spans)
     rows = paired_sample(design.pair.n, rng)
     parts = fold_moments(select(x, rows), select(y, rows), part_of if rows is None else part_of[rows], PARTS)
     errors, spreads = np.empty((2, 2, design.pair.n)), []

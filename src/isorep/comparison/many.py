@@ -318,9 +318,7 @@ def with_components(design: ManyDesign, pairs: AllPairs, scored: Scorer, until: 
     """The ICA rung of every pair, and the components that recur: every run unmixed, on all rows and on three parts."""
     runs = design.runs
     part_of = assign_folds(runs.n, PARTS, design.labels, design.for_ica)
-    unmixed = unmix(runs.values, part_of, design.seed, design.for_ica, design.report, until)
-    if design.spans is not None:
-        unmixed = [side.along(span.axes) for side, span in zip(unmixed, design.spans, strict=True)]
+    unmixed = unmix(runs.values, part_of, design.seed, design.for_ica, design.report, until, design.spans)
     rows = paired_sample(runs.n, design.for_ica)
     chosen = [select(values, rows) for values in design.values]
     here = part_of if rows is None else part_of[rows]
