@@ -1,13 +1,14 @@
 """Speed and memory of the ladder and the diameter, beside the usual ways of doing the same work.
 
     python benchmarks/compare.py                # everything, about a quarter of an hour on two cores
-    python benchmarks/compare.py command        # one part: command, sizes, ladder, mapped, diameter
+    python benchmarks/compare.py command        # one part: command, sizes, few, ladder, mapped, diameter
     python benchmarks/compare.py --scale 0.1    # rows scaled down
 
 ``command`` is what everybody runs first: ``isorep compare a.npy b.npy``, all defaults, start-up included, on rows as
 embeddings have them (power-law spectrum, clusters, heavy tails; the target is a rotation and noise). Beside it stands
 the ladder by hand with scipy: refitted per fold, both directions, without a null, intervals or ICA. ``sizes`` is the
-same command where it is wide, long, or has many runs, and at growing numbers of rows (about 40 minutes).
+same command where it is wide, long, or has many runs, and at growing numbers of rows (about 40 minutes). ``few`` is
+the same where rows are fewer than columns, beside the ladder by hand where that ends within minutes.
 
 Each case runs in a process of its own, so that peak memory means something. Ratios are printed beside the times;
 nothing is asserted. Results go to benchmarks/results/compare.json too.
@@ -34,21 +35,26 @@ RUNGS = ("identity", "signed_permutation", "rigid", "linear")
 RESULTS = Path(__file__).parent / "results" / "compare.json"
 COMMANDS = ((2_000, 64, 2), (10_000, 384, 2), (10_000, 384, 5), (50_000, 768, 2))
 
+FEW = ((200, 1_500), (300, 4_096), (1_000, 1_536))
+BY_HAND = 2_048  # columns up to which scipy's decompositions are waited for
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=[], help="command, sizes, ladder, mapped, diameter; default: all")
+    parser.add_argument("parts", nargs="*", default=[], help="command, sizes, few, ladder, mapped, diameter; all")
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies the number of rows")
     parser.add_argument("--cases", type=int, default=len(COMMANDS), help="how many sizes of the command to run")
     parser.add_argument("--skip-usual", action="store_true", help="leave out the slow peers")
     chosen = parser.parse_args()
-    parts = chosen.parts or ["command", "sizes", "ladder", "mapped", "diameter"]
+    parts = chosen.parts or ["command", "sizes", "few", "ladder", "mapped", "diameter"]
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, numpy {np.__version__}\n")
     results: dict[str, Any] = machine() | {"scale": chosen.scale}
     if "command" in parts:
         results["command"] = [command_part(int(n * chosen.scale), d, runs) for n, d, runs in COMMANDS[: chosen.cases]]
     if "sizes" in parts:
         results["sizes"] = sizes_part(chosen.scale)
+    if "few" in parts:
+        results["few"] = [few_part(max(int(n * chosen.scale), 60), d) for n, d in FEW]
     if "ladder" in parts:
         results["ladder"] = ladder_part(int(50_000 * chosen.scale), 768, chosen.skip_usual)
     if "mapped" in parts:
@@ -104,6 +110,22 @@ def sizes_part(scale: float) -> list[dict[str, Any]]:
         )
     print()
     return results
+
+
+def few_part(n: int, d: int) -> dict[str, Any]:
+    """The command with all defaults where rows are fewer than columns, with one thread."""
+    print(f"FEW ROWS isorep compare: 2 runs of {n:,} x {d} float32, one thread")
+    with tempfile.TemporaryDirectory() as folder:
+        rows = apart(save_realistic, Path(folder), n, d, 2)
+        result: dict[str, Any] = {"n": n, "d": d}
+        for name, options in (("all defaults", []), ("--fast", ["--fast"])):
+            result[name] = run_command([*rows, *options], "1")
+            show(f"{name}, processor time", result[name]["cpu_s"], f"{result[name]['peak_gb']:.2f} GB")
+    if d <= BY_HAND:
+        result["usual_s"] = apart(run_by_hand, n, d)
+        show("ladder by hand, without null, intervals or ICA", result["usual_s"])
+    print()
+    return result
 
 
 def write_realistic(folder: Path, n: int, d: int, runs: int) -> list[str]:
