@@ -7,9 +7,9 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import isorep
-from isorep.comparison.compare import NULL_SHARE
 from isorep.comparison.ladder import climb
 from isorep.comparison.null import default_draws
+from isorep.comparison.stages import NULL_SHARE
 from isorep.comparison.verdict import WITHOUT_NULL
 from isorep.rows import Deadline, OutOfTimeError
 

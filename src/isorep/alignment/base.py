@@ -21,7 +21,6 @@ from ..covariance import (
 )
 from ..moments import Moments
 from ..representation import Array
-from ..row_span import RowSpan
 from ..threads import WIDE_MATRIX
 
 _UNDETERMINED = 1e-12  # singular values, relative to the largest, that rounding leaves of none
@@ -62,12 +61,6 @@ class AffineMap:
         mapped: Array = (np.asarray(x, dtype=np.float64) - self.source_mean) @ self.matrix
         mapped[:, : self.target_width] += self.target_mean
         return mapped
-
-    def between(self, source: RowSpan, target: RowSpan) -> AffineMap:
-        """A map of coordinates as one of columns: what is outside of the source's span is mapped to the mean."""
-        matrix = source.axes.T @ self.matrix[:, : target.width] @ target.axes
-        means = source.mean + self.source_mean @ source.axes, target.mean + self.target_mean @ target.axes
-        return AffineMap(matrix, *means)
 
     def residual_norms(self, x: Array, y: Array) -> Array:
         """The distance of each mapped row from its target."""

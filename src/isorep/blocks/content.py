@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..comparison import RUNGS, Comparison, compare
-from ..comparison.many import Runs, gather
+from ..comparison.many_inputs import Runs, gather
 from ..errors import InputError
 from ..moments import joint_moments
 from ..pairs import Repeats, broken_pairing, hold_out

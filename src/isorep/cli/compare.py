@@ -115,8 +115,8 @@ def command(
     """
     from .. import Ensemble, LayerComparison, compare, compare_layers, compare_many
     from ..comparison import RUNGS
-    from ..comparison.compare import as_deadline
     from ..comparison.examples import read_examples
+    from ..comparison.stages import as_deadline
     from ..storage import read
     from ..storage.layers import open_layers
 

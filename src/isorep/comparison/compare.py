@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +16,7 @@ from ..moments import require_memory
 from ..pairs import hold_out, open_pair
 from ..resampling import common_codes
 from ..row_span import spans_of_few
-from ..rows import Deadline, OutOfTimeError, Progress, equal_rows, no_progress
+from ..rows import Deadline, Progress, equal_rows, no_progress
 from ..settings import check_choice, check_counts, check_seed, check_tolerance
 from ..threads import alone_if_small, many_if_wide, one_blas_thread
 from .by_column import require_memory_of_matching
@@ -44,11 +41,9 @@ from .ladder import (
 )
 from .null import DRAWS, FEW_DRAWS, FEWEST_DRAWS, default_draws
 from .result import Comparison
+from .stages import ICA_SHARE, NULL_SHARE, Beside, Preview, Stopwatch, as_deadline
 from .verdict import TOLERANCE
 from .views import qualified, views_of
-
-ICA_SHARE, NULL_SHARE = 0.5, 0.8  # of the time that is left when they begin
-Preview = Callable[[dict[str, float]], None]
 
 
 @one_blas_thread  # crews of threads share the work; those of BLAS would fight with them
@@ -258,15 +253,6 @@ def compare(
     return replace(result, caveats=tuple(caveats))
 
 
-def as_deadline(time_limit: float | Deadline | None) -> Deadline:
-    """A deadline from seconds."""
-    if isinstance(time_limit, Deadline):
-        return time_limit
-    if time_limit is not None and not float(time_limit) > 0:
-        raise InputError(f"time_limit={time_limit!r} must be positive: it is in seconds")
-    return Deadline(time_limit)
-
-
 def _worst_case(
     until: Deadline, ladder: Ladder, sizes: tuple[Diameter, Diameter], seed: int, watch: Stopwatch
 ) -> dict[str, Any] | None:
@@ -277,56 +263,3 @@ def _worst_case(
         if not all(certificates[0][name].complete for name in ("rigid", "rigid_with_scale")):
             watch.left_out["worst case"] = "the last steps of the worst case"
     return certificates[0] if certificates else None
-
-
-class Beside:
-    """Work in another thread, which is stopped when this one fails."""
-
-    def __init__(self, deadline: Deadline) -> None:
-        self._until = deadline.share(1.0)
-        self._pool = ThreadPoolExecutor(1)
-
-    def start(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """Begin, with the deadline as the first argument; the result is waited for later."""
-        return self._pool.submit(work, self._until, *arguments)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: Any, *error: Any) -> None:
-        self._until.stopped = kind is not None
-        self._pool.shutdown(cancel_futures=True)
-
-
-class Stopwatch:
-    """Seconds per stage, and the stages that a deadline cut off."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self.left_out: dict[str, str] = {}
-
-    @contextmanager
-    def __call__(self, stage: str, deadline: Deadline | None = None) -> Iterator[None]:
-        """Time a stage; one with a deadline may be left."""
-        start = time.perf_counter()
-        try:
-            yield
-        except OutOfTimeError:
-            if deadline is None:
-                raise
-            self.left_out[stage] = _LEFT_OUT[stage]
-        finally:
-            self.seconds[stage] = time.perf_counter() - start
-
-    def told(self) -> tuple[str, ...]:
-        """What was left out, in the order of the stages."""
-        return tuple(self.left_out[stage] for stage in _LEFT_OUT if stage in self.left_out)
-
-
-_LEFT_OUT = {
-    "independent components": "independent components",
-    "null": "shuffled pairings",
-    "worst case": "the worst case",
-    "residuals": "largest errors and quantiles",
-    "views": "the look at what few rows or dimensions decide",
-}

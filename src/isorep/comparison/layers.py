@@ -17,9 +17,10 @@ from ..rows import Deadline, Progress, no_progress
 from ..storage import labels
 from ..storage.layers import open_layers
 from ..threads import one_blas_thread
-from .compare import as_deadline, compare
+from .compare import compare
 from .fits import RUNGS
 from .result import Comparison, Direction, Rung, Verdict
+from .stages import as_deadline
 from .verdict import AGREES, PARTLY, agrees, best_rung
 
 if TYPE_CHECKING:

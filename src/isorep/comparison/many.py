@@ -1,18 +1,14 @@
 """``isorep.compare_many``: all pairs of several representations, a consensus, recurring components and outliers.
 
 Caveats are sentences, most important first.
-
-Many runs of the same examples: read, named, and reduced to their common rows.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,13 +18,12 @@ from ..covariance import Factor
 from ..errors import InputError
 from ..moments import joint_moments, merged, require_joint_memory
 from ..pairs import Repeats, broken_pairing, describe_side, hold_out, rms_radius, working_dtype
-from ..representation import Array, Matrix, Representation, match_rows, reading_notes, rounding_of, told_apart
-from ..resampling import Null, Shuffles, assign_folds, common_codes
+from ..representation import Array, Matrix, rounding_of
+from ..resampling import Null, Shuffles, assign_folds
 from ..results import decimals
 from ..row_span import RowSpan
-from ..rows import Deadline, Progress, equal_rows, kept_by_workers, no_progress, read_rows, select
+from ..rows import Deadline, Progress, equal_rows, no_progress, read_rows, select
 from ..settings import check_counts, check_seed, check_tolerance
-from ..storage import loaded
 from ..threads import Crew, one_blas_thread
 from .by_column import scenes_of
 from .caveats import (
@@ -43,16 +38,17 @@ from .caveats import (
     about_time,
     about_units,
 )
-from .compare import ICA_SHARE, NULL_SHARE, Preview, Stopwatch, as_deadline
 from .consensus import Consensus, find_consensus
 from .diameter import Diameter, find_diameter
 from .fits import PARTS, RUNGS, UnmixedSide, checked_rungs, paired_sample, unmix
 from .many_errors import AllPairs, PairErrors, factor_runs, half_shares, identity_offsets, rung_matrices
+from .many_inputs import Runs, gather
 from .many_result import Ensemble
 from .many_verdict import LEAST_RUNS, cluster, find_outliers, judge_ensemble, pair_rungs
 from .null import Refitted, Scoring, shuffled_errors
 from .recurrence import Components, components_of, dimensions_of
 from .residuals import Centre, FittedRung, residual_pass
+from .stages import ICA_SHARE, NULL_SHARE, Preview, Stopwatch, as_deadline
 from .verdict import TOLERANCE
 
 FEW_DRAWS = 100  # below which p-values come from a fitted tail
@@ -583,102 +579,3 @@ def _about_ensemble(result: Ensemble) -> list[str]:
     if len(result.runs) < LEAST_RUNS:
         said.append(f"outliers cannot be detected with {len(result.runs)} runs: at least {LEAST_RUNS} are needed")
     return said
-
-
-@dataclass(frozen=True, eq=False)
-class Runs:
-    """Runs whose rows belong together, row by row."""
-
-    names: tuple[str, ...]
-    values: tuple[Matrix, ...]
-    dropped: tuple[int, ...]
-    labels: Array | None
-    joined: bool
-    within: Array | None
-    reading: tuple[str, ...]  # what was left out of the files, or converted
-    half_identified: bool  # some runs have ids and others have none to confirm them
-    ids: Array | None = None  # of the common rows, where a run has them
-
-    @property
-    def n(self) -> int:
-        """Number of common rows."""
-        return int(self.values[0].shape[0])
-
-    @property
-    def widths(self) -> list[int]:
-        """Columns of each run."""
-        return [int(values.shape[1]) for values in self.values]
-
-
-def gather(runs: Any, names: Sequence[str] | None, groups: Any, join: bool, within: Any = None) -> Runs:
-    """Check and pair the rows of all runs; any difference in ids, order or length is refused, or joined by id."""
-    given, labels = _listed(runs, names)
-    described = [loaded(run, f"run {run_index}") for run_index, run in enumerate(given)]
-    named = _named(described, labels)
-    rows, dropped, half = _common_rows(named, join)
-    codes = common_codes(groups, len(named[0]), rows[0], "groups")
-    classes = common_codes(within, len(named[0]), rows[0], "within")
-    kept = kept_by_workers(*named)
-    values = tuple(select(run.values, mine) for run, mine in zip(kept, rows, strict=True))
-    notes = tuple(reading_notes(*named))
-    identified = next((place for place, run in enumerate(named) if run.ids is not None), None)
-    ids = None if identified is None else np.asarray(named[identified].ids)
-    if ids is not None and identified is not None and rows[identified] is not None:
-        ids = ids[rows[identified]]
-    common = Runs(
-        tuple(str(run.name) for run in named), values, dropped, codes, rows[0] is not None, classes, notes, half, ids
-    )
-    if common.n < 3:
-        raise InputError(f"the runs have {common.n} rows in common: at least 3 are needed")
-    return common
-
-
-def _listed(runs: Any, names: Sequence[str] | None) -> tuple[list[Any], list[str] | None]:
-    if isinstance(runs, Mapping):
-        if names is not None:
-            raise InputError("names were given twice: as the keys of runs and as names")
-        names, runs = [str(key) for key in runs], list(runs.values())
-    if isinstance(runs, str | Path | Representation) or getattr(runs, "ndim", 3) < 3:
-        raise InputError("one run was given where several are compared: pass a list of runs")
-    given = list(runs)
-    if len(given) < 2:
-        raise InputError(f"{len(given) or 'no'} run was given: at least 2 are compared")
-    if names is None:
-        return given, None
-    labels = [str(name) for name in names]
-    if len(labels) != len(given):
-        raise InputError(f"there are {len(given)} runs and {len(labels)} names")
-    if len(set(labels)) < len(labels):
-        raise InputError(f"names must differ, and {Counter(labels).most_common(1)[0][0]!r} occurs more than once")
-    return given, labels
-
-
-def _named(runs: list[Representation], labels: list[str] | None) -> list[Representation]:
-    names = labels or told_apart([str(run.name) for run in runs], [run.origin for run in runs])
-    return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
-
-
-def _common_rows(runs: list[Representation], join: bool) -> tuple[list[Array | None], tuple[int, ...], bool]:
-    """Per run its rows (None for all) and the number of dropped rows; and whether some ids stay unconfirmed."""
-    with_ids = [run_index for run_index, run in enumerate(runs) if run.ids is not None]
-    first = 0 if join or not with_ids else with_ids[0]
-    matches = {
-        run_index: match_rows(runs[first], run, join=join) for run_index, run in enumerate(runs) if run_index != first
-    }
-    half = any(match.half_identified for match in matches.values())
-    if all(match.source_rows is None for match in matches.values()):
-        return [None] * len(runs), (0,) * len(runs), half
-    kept = np.ones(len(runs[first]), dtype=bool)
-    where = {first: np.arange(len(kept))}
-    for run_index, match in matches.items():
-        if match.source_rows is None or match.target_rows is None:
-            where[run_index] = np.arange(len(kept))
-            continue
-        there = np.full(len(kept), -1)
-        there[match.source_rows] = match.target_rows
-        kept &= there >= 0
-        where[run_index] = there
-    if not kept.any():
-        raise InputError("the runs share no row id that all of them have, so there is nothing to join")
-    rows: list[Array | None] = [where[run_index][kept] for run_index in range(len(runs))]
-    return rows, tuple(len(run) - int(kept.sum()) for run in runs), half
