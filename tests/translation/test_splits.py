@@ -5,7 +5,7 @@ import pytest
 
 from isorep import InputError
 from isorep.moments import Moments, fold_moments
-from isorep.translation.translate import split_rows
+from isorep.translation.sums import split_rows
 
 
 def test_prefixes_double_and_the_last_code_tests():

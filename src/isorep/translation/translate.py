@@ -1,6 +1,5 @@
 """``isorep.translate``: from paired vectors of two models to a map and its loss.
 
-One code per row assigns it to testing, selection or fitting, so that one pass of moments serves all steps.
 The steps are moments, settings, selection by recall, fits, the test fold, retrieval and the learning curve.
 """
 
@@ -13,20 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from ..covariance import Factor, factor_covariance, left_out_sentence
 from ..errors import InputError
 from ..ica.unmixing import as_source
-from ..moments import Moments, fold_moments, leave_one_out, merged, require_memory
-from ..pairs import Pair, Repeats, Side, broken_pairing, describe_side, open_pair, repeats_without_groups, rms_radius
-from ..representation import Array, Matrix, rounding_of
-from ..resampling import assign_blocks, assign_folds, common_codes, ratio_jackknife, t_interval
-from ..rows import Progress, block_rows, equal_rows, map_blocks, map_rows, no_progress, read_rows, select
+from ..pairs import Pair, Repeats, broken_pairing, open_pair, repeats_without_groups
+from ..representation import Array, Matrix
+from ..resampling import assign_blocks, common_codes, ratio_jackknife, t_interval
+from ..rows import Progress, block_rows, equal_rows, map_rows, no_progress, read_rows, select
 from ..settings import check_choice, check_counts, check_names, check_seed
 from .confidence import cosines, features_of, fit_confidence
 from .drift import Reference, calibrated, damped_whitener, spread_rows
 from .extrapolation import Extrapolation, guessed, recall_within
-from .maps import MAPS, MOMENT_MAPS, FittedMap, Setting, Training, best_of, choose, drop_columns, learning_curve
-from .networks import fit_cosine, fit_mlp, training_rows
+from .maps import MAPS, MOMENT_MAPS, FittedMap, learning_curve
 from .regions import regions
 from .relevance import Relevance, given_judgements, measure_relevance, open_queries, read_relevance
 from .result import (
@@ -35,7 +31,6 @@ from .result import (
     Translation,
     collect_caveats,
     headline_k,
-    is_enough,
     judge,
     left_out_caveats,
     unrelated,
@@ -44,20 +39,19 @@ from .retrieval import (
     METRICS,
     SCENARIOS,
     UNTRANSLATED,
-    Found,
     Retrieval,
     Scenario,
     Searches,
     corpus_size,
     search_rows,
 )
+from .selection import Chosen, fit_maps, select_maps
+from .sums import Sums, split_rows, sum_rows
 from .translator import Translator
 
 _EVEN, _MOSTLY = 0.01, 0.99  # new vectors are normalised if this share of them have one length, up to this share of it
 _LARGER = (10, 100, 1000)  # stores relative to the sample, for which recall is estimated
-_WIDTHS = 3.92  # standard errors in a 95% interval
 _LEAST_TESTED = 2  # pairs in the fold that tests
-_CLOSE = 0.005  # recall on the selection fold that counts as equal
 
 
 def translate(
@@ -381,308 +375,6 @@ def _checked_counts(at: Sequence[int]) -> tuple[int, ...]:
     if not wanted or any(not isinstance(k, int | np.integer) or k < 1 for k in wanted):
         raise InputError(f"at is {at!r} and must be whole numbers of at least 1")
     return tuple(sorted({int(k) for k in wanted}))
-
-
-_MOST_SHELLS = 8
-_LEAST_ROWS = 8  # of the smallest training set that a learning curve shows
-
-
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Rows by code. The last code is the test fold; the codes before it, added from the left, are training sets.
-
-    The first selection fold is cut into shells of doubling size, codes 0 to ``n_shells - 1``; each further selection
-    fold is one code. Every prefix of the codes is a training set, and the selection folds are sums of codes, too.
-    """
-
-    codes: Array
-    n_shells: int
-    n_codes: int
-
-    @property
-    def test_rows(self) -> Array:
-        """The test rows, used for neither fitting nor selection, in order."""
-        return np.flatnonzero(self.codes == self.n_codes - 1)
-
-    def selection_folds(self, moments: list[Moments]) -> list[Moments]:
-        """The folds that strengths, ranks and the kind of map are chosen on."""
-        return [merged(moments[: self.n_shells]), *moments[self.n_shells : -1]]
-
-
-def split_rows(n: int, n_folds: int, groups: Array | None, rng: np.random.Generator) -> Split:
-    """A test fold, the other folds for selection, and shells of doubling size inside the first of these.
-
-    Groups are kept whole.
-    """
-    folds = assign_folds(n, n_folds, groups, rng)
-    first = np.flatnonzero(folds == 0)
-    shell_of = _shells(np.arange(len(first)) if groups is None else groups[first], rng)
-    n_shells = int(shell_of.max()) + 1
-    codes = folds + n_shells - 1
-    codes[first] = shell_of
-    return Split(codes, n_shells, n_shells + n_folds - 1)
-
-
-def _shells(groups: Array, rng: np.random.Generator) -> Array:
-    """The shell of each row: the first has one row in 2^k, and each further shell doubles the total.
-
-    A group lies in the shell that its first row falls into.
-    """
-    m = len(groups)
-    doublings = int(np.clip(np.log2(max(m / _LEAST_ROWS, 1)), 0, _MOST_SHELLS - 1))
-    ends = m / 2.0 ** np.arange(doublings, -1, -1)
-    units, unit_of, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    order = rng.permutation(len(units))
-    starts = np.empty(len(units))
-    starts[order] = np.cumsum(sizes[order]) - sizes[order]
-    shells = np.searchsorted(ends, starts[unit_of], side="right")
-    return np.unique(shells, return_inverse=True)[1]  # a large group may leave a shell empty
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """The moments of every code, from which all maps and choices follow, and the facts about both sides.
-
-    ``resolved`` is true if moments resolve all directions of the old side; ``left_out`` names columns that hardly vary,
-    which are in ``whole`` alone: pairs that are added later may let them vary.
-    """
-
-    codes: list[Moments]
-    total: Moments
-    whole: Moments
-    training: Training
-    sides: tuple[Side, Side]
-    resolved: bool
-    left_out: str | None
-
-    @property
-    def radius(self) -> float:
-        """RMS radius of the new vectors: the unit of errors."""
-        return self.sides[1].rms_radius
-
-    @property
-    def unit(self) -> float:
-        """Mean eigenvalue of the old side's co-moments: the unit of ridge strengths."""
-        return float(np.trace(self.training.moments.xx)) / len(self.training.moments.xx)
-
-
-def sum_rows(pair: Pair, split: Split, report: Progress) -> Sums:
-    """One pass over all rows."""
-    x, y, n_codes = pair.x, pair.y, split.n_codes
-    require_memory(x.shape[1], y.shape[1], n_codes)
-    codes = fold_moments(x, y, split.codes, n_codes, names=pair.names, progress=partial(report, "moments"))
-    total = merged(codes)
-    sides = ((pair.names[0], x, total), (pair.names[1], y, total.swapped()))
-    (old, factor), (new, _) = map_blocks(lambda one: _side(*sides[one.start]), 2, 1)
-    whole = replace(total, xx=total.xx.copy(), xy=total.xy.copy()) if factor.left_out.any() else total
-    for moments in (*codes, total):
-        drop_columns(moments, factor.left_out, total.source_mean)
-    training = Training(merged(codes[:-1]), rounding_of(x))
-    return Sums(codes, total, whole, training, (old, new), factor.resolved, left_out_sentence(factor, pair.names[0]))
-
-
-def _side(name: str, values: Matrix, total: Moments) -> tuple[Side, Factor]:
-    """The facts about one side, the source of the moments."""
-    radius = rms_radius(name, total.n, total.source_mean, total.xx)
-    size = max(radius, float(np.abs(total.source_mean).max()))
-    if not 1e-36 < size < 5e37:
-        raise InputError(f"the values of {name} have a size of {size:.0e}: rescale, vectors are searched in float32")
-    factor = factor_covariance(total.xx, total.n, total.source_mean, rounding_of(values))
-    return describe_side(name, values, factor, radius), factor
-
-
-@dataclass(frozen=True, eq=False)
-class Chosen:
-    """What the selection folds chose.
-
-    ``settings`` and ``errors`` (RMS, in radii) are by kind, ``best`` is the kind of each scenario and ``best_moments``
-    that of least error among maps from moments; ``start`` is the setting of the ridge map that training starts from.
-    ``shrunk`` holds, for maps trained on rows, the mean output, the mean
-    of the new vectors and the factor by which outputs deviate least from native vectors.
-    """
-
-    settings: dict[str, Setting]
-    errors: dict[str, float]
-    best: dict[str, str]
-    best_moments: str
-    start: Setting
-    shrunk: dict[str, tuple[Array, Array, float]]
-
-
-def select_maps(
-    pair: Pair,
-    split: Split,
-    sums: Sums,
-    kinds: Sequence[str],
-    later: Sequence[str],
-    norm: float | None,
-    scenario: str,
-    store_size: int | None,
-    search: Mapping[str, Any],
-    for_queries: np.random.Generator,
-    for_rows: np.random.Generator,
-    report: Progress,
-) -> Chosen:
-    """Settings by cross-validated error; the kind by recall on the last selection fold, then by error.
-
-    Kinds in ``later`` are tried if the best of the others would lose something.
-    """
-    folds = split.selection_folds(sums.codes)
-    without = [Training(moments, sums.training.rounding) for moments in leave_one_out(folds)]
-    sets = list(zip(without, folds, strict=True))
-    settings, errors = {}, {}
-    from_moments = [kind for kind in MOMENT_MAPS if kind in kinds or kind == "ridge"]  # others start from ridge
-    for index, kind in enumerate(from_moments):
-        settings[kind], errors[kind] = choose(kind, sets, sums.unit)
-        report("selection", index + 1, len(from_moments))
-    n, spread = sums.training.moments.n, sum(float(np.trace(fold.yy)) for fold in folds)
-    held = np.flatnonzero(split.codes == split.n_codes - 2)
-    last = without[-1]
-    ridge = FittedMap.from_affine("ridge", last.fit("ridge", settings["ridge"]), norm)
-    shrunk: dict[str, tuple[Array, Array, float]] = {}
-    closer: dict[str, dict[str, Found]] = {name: {} for name in SCENARIOS}
-    state = for_queries.bit_generator.state
-
-    def look(some: Sequence[str]) -> Searches:
-        fitted = {}
-        for kind in some:
-            if kind in MOMENT_MAPS:
-                fitted[kind] = FittedMap.from_affine(kind, last.fit(kind, settings[kind]), norm)
-                continue
-            rows = np.flatnonzero(split.codes < split.n_codes - 2)
-            fitted[kind] = trained(kind, pair, rows, ridge, norm, for_rows, report)
-            hidden = fitted[kind].hidden
-            settings[kind] = Setting(hidden=None if hidden is None else len(hidden[1]))
-            own, shrunk[kind] = _shrunk_error(fitted[kind], pair, held)
-            by_ridge = _squared_error(ridge, pair, held)
-            errors[kind] = errors["ridge"] * own / by_ridge if by_ridge > 0 else own * n
-        for_queries.bit_generator.state = state  # the same queries for all kinds
-        found = search_rows(pair.x, pair.y, held, fitted, rng=for_queries, stage="selection by recall", **search)
-        for name in SCENARIOS:
-            closer[name] |= {kind: each for kind, each in found.found[name].items() if kind != UNTRANSLATED}
-        return found
-
-    def pick(found: Searches) -> dict[str, str]:
-        size, k = store_size or found.corpus, headline_k(found.at)
-        return {
-            name: _best_kind({kind: each.closer for kind, each in by.items()}, errors, spread, found.corpus, size, k)
-            for name, by in closer.items()
-        }
-
-    found = look(list(kinds))
-    best = pick(found)
-    if later:
-        mine, k = closer[scenario][best[scenario]], headline_k(found.at)
-        size = store_size or found.corpus
-        share = Extrapolation(mine.closer, found.corpus, np.random.default_rng(0)).at(size, (k,)).recall[k]
-        more = [kind for kind in later if norm is not None or kind != "cosine" or search["metric"] == "cosine"]
-        native = recall_within(found.ceiling.closer, found.corpus, size, k)
-        if not is_enough(share, native, mine.share.overlap[k]) and len(held) > 1:
-            best = pick(look(more))
-    rms = {kind: float(np.sqrt(error / n)) / sums.radius for kind, error in errors.items()}
-    of_moments = {kind: errors[kind] for kind in from_moments if kind in kinds} or {"ridge": errors["ridge"]}
-    tried = {kind: settings[kind] for kind in MAPS if kind in closer["store"]}
-    return Chosen(tried, rms, best, best_of(of_moments, spread), settings["ridge"], shrunk)
-
-
-def _best_kind(
-    closer: Mapping[str, Array], errors: Mapping[str, float], spread: float, corpus: int, size: int, k: int
-) -> str:
-    """The kind of least error among those whose recall at k, in a store of the given size, is about the highest.
-
-    That is within the standard error of the highest one, and at least 0.005.
-    """
-    found = {
-        kind: Extrapolation(each, corpus, np.random.default_rng(0)).at(size, (k,)) for kind, each in closer.items()
-    }
-    top = max(found.values(), key=lambda each: each.recall[k])
-    enough = top.recall[k] - max(_CLOSE, (top.high[k] - top.low[k]) / _WIDTHS)
-    return best_of({kind: errors[kind] for kind, each in found.items() if each.recall[k] >= enough}, spread)
-
-
-def trained(
-    kind: str,
-    pair: Pair,
-    rows: Array,
-    start: FittedMap,
-    norm: float | None,
-    rng: np.random.Generator,
-    report: Progress,
-) -> FittedMap:
-    """A map trained on rows, from the ridge map."""
-    stage = f"training {kind}"
-    report(stage, 0, 1)
-    x, y = training_rows(pair.x, pair.y, rows, rng)
-    if kind == "cosine":
-        fitted = fit_cosine(x, y, start, norm)
-    else:
-        fitted = fit_mlp(x, y, start, norm, int(rng.integers(2**31)))
-    report(stage, 1, 1)
-    return fitted
-
-
-def _squared_error(fitted: FittedMap, pair: Pair, rows: Array) -> float:
-    """The mean squared error before lengths are set."""
-
-    def look(start: int, *given: Array) -> float:
-        old, native = (side.astype(np.float64) for side in given)
-        return float(((fitted.raw(old) - native) ** 2).sum())
-
-    size = block_rows(pair.x.shape[1], pair.y.shape[1])
-    return sum(map_rows(look, [select(pair.x, rows), select(pair.y, rows)], size)) / len(rows)
-
-
-def _shrunk_error(fitted: FittedMap, pair: Pair, rows: Array) -> tuple[float, tuple[Array, Array, float]]:
-    """The mean squared error of outputs shrunk towards their mean, and the means and factor that do it.
-
-    A map that is trained on directions errs by its lengths; one factor makes its error comparable with least squares.
-    """
-
-    def look(start: int, *given: Array) -> tuple[Any, ...]:
-        old, native = (side.astype(np.float64) for side in given)
-        out = fitted.apply(old)
-        squares = (float((out**2).sum()), float((out * native).sum()), float((native**2).sum()))
-        return out.sum(axis=0), native.sum(axis=0), *squares
-
-    size = block_rows(pair.x.shape[1], pair.y.shape[1])
-    parts = map_rows(look, [select(pair.x, rows), select(pair.y, rows)], size)
-    n = len(rows)
-    mean, goal = (np.sum([part[place] for part in parts], axis=0) / n for place in (0, 1))
-    own, cross, native = (sum(part[place] for part in parts) / n for place in (2, 3, 4))
-    spread, shared, whole = own - float(mean @ mean), cross - float(mean @ goal), native - float(goal @ goal)
-    factor = shared / spread if spread > 0 else 0.0
-    return max(whole - factor * shared, 0.0), (mean, goal, factor)
-
-
-def fit_maps(
-    pair: Pair,
-    split: Split,
-    sums: Sums,
-    chosen: Chosen,
-    scenario: str,
-    norm: float | None,
-    rng: np.random.Generator,
-    report: Progress,
-) -> tuple[dict[str, FittedMap], FittedMap]:
-    """Every map fitted to the training rows; and the one to keep, from moments of all rows where it is from moments."""
-    best, settings = chosen.best[scenario], chosen.settings
-    kinds = [kind for kind in settings if kind in MOMENT_MAPS]
-    whole = Training(sums.total, sums.training.rounding)
-    wanted = [*((sums.training, kind) for kind in kinds), *([(whole, best)] if best in kinds else [])]
-
-    def fit(one: slice) -> FittedMap:
-        training, kind = wanted[int(one.start)]
-        return FittedMap.from_affine(kind, training.fit(kind, settings[kind]), norm)
-
-    done = map_blocks(fit, len(wanted), 1)
-    fitted = dict(zip(kinds, done, strict=False))
-    rows = np.flatnonzero(split.codes < split.n_codes - 1)
-    others = [kind for kind in settings if kind not in MOMENT_MAPS]
-    if others:
-        start = FittedMap.from_affine("ridge", sums.training.fit("ridge", chosen.start), norm)
-        for kind in others:
-            fitted[kind] = trained(kind, pair, rows, start, norm, rng, report)
-    return fitted, done[-1] if best in kinds else fitted[best]
 
 
 @dataclass(frozen=True, eq=False)
