@@ -177,6 +177,29 @@ def test_what_is_unfinished_is_removed_on_request(tmp_path):
     assert left == []
 
 
+@pytest.mark.parametrize("folder", [False, True])
+def test_an_interrupt_right_after_a_temporary_file_is_made_leaves_nothing(folder, tmp_path, monkeypatch):
+    def interrupted(path):
+        assert path.exists()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("isorep.files._locked", interrupted)
+    with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "out", folder=folder):
+        pytest.fail("nothing is written")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_that_are_taken_are_not_used_and_not_removed(tmp_path, monkeypatch):
+    drawn = iter([b"a" * 6, b"b" * 6])
+    taken = tmp_path / f".out-isorep-{(b'a' * 6).hex()}"
+    taken.write_text("of another process")
+    with monkeypatch.context() as patch:
+        patch.setattr("isorep.files.os.urandom", lambda size: next(drawn))
+        write_text(tmp_path / "out", "whole")
+    assert taken.read_text() == "of another process"
+    assert (tmp_path / "out").read_text() == "whole"
+
+
 def test_an_interrupt_while_a_temporary_folder_is_removed_stays_one(tmp_path, monkeypatch):
     def interrupted(*_, **__):
         try:

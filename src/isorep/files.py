@@ -149,9 +149,10 @@ def replacing(path: Path, *, folder: bool = False, apart: bool = False) -> Itera
     whether somebody is still writing.
     """
     _remove_left_behind(path)
-    temporary, lock = _temporary(path, folder=folder or apart)
-    made = temporary / path.name if apart else temporary
+    mine = _Temporary(path, folder=folder or apart)
     try:
+        temporary = mine.make()
+        made = temporary / path.name if apart else temporary
         yield made
         umask = os.umask(0)
         os.umask(umask)
@@ -164,17 +165,15 @@ def replacing(path: Path, *, folder: bool = False, apart: bool = False) -> Itera
         if apart:
             _remove(temporary)
     except OSError as error:
-        _remove(temporary)
+        mine.remove()
         if error.errno in _NO_ROOM:  # such an error names no file, or the temporary one
             raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
         raise
     except BaseException:
-        _remove(temporary)
+        mine.remove()
         raise
     finally:
-        _WRITING.discard(temporary)
-        if lock is not None:
-            os.close(lock)
+        mine.release()
 
 
 _WRITTEN: dict[Path, tuple[int, int] | None] = {}
@@ -207,6 +206,7 @@ def _identity(path: Path) -> tuple[int, int]:
 _LONGEST_NAME = 100  # letters of a target in the name of its temporary file: names have at most 255 bytes
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FRESH = 2.0  # seconds: a temporary file may be so young that it is not locked yet
+_NAMES = 10  # that are tried
 _WRITING: set[Path] = set()  # by this process, whose own locks would not stop it
 
 
@@ -241,24 +241,51 @@ def _affixes(target: Path) -> tuple[str, str]:
     return f".{target.name[:_LONGEST_NAME]}-isorep-", "".join(target.suffixes[-2:])[-_LONGEST_NAME:]
 
 
-def _temporary(target: Path, *, folder: bool) -> tuple[Path, int | None]:
-    """A new temporary file or folder, and the lock on it where there are locks."""
-    prefix, suffix = _affixes(target)
-    for _ in range(3):  # another process may take it for left behind, if this one is stopped before it locks it
-        if folder:
-            temporary = Path(tempfile.mkdtemp(suffix, prefix, target.parent))
-        else:
-            handle, name = tempfile.mkstemp(suffix, prefix, target.parent)
-            os.close(handle)
-            temporary = Path(name)
-        _WRITING.add(temporary)
-        lock = _locked(temporary)
-        if temporary.exists():
-            break
-        _WRITING.discard(temporary)
+class _Temporary:
+    """A temporary file or folder of a target, and the lock on it where there are locks.
+
+    Its name is known before it is made, so that an interrupt at any moment leaves nothing.
+    """
+
+    def __init__(self, target: Path, *, folder: bool) -> None:
+        self._target, self._folder = target, folder
+        self._path: Path | None = None
+        self._lock: int | None = None
+
+    def make(self) -> Path:
+        """Make and lock it."""
+        prefix, suffix = _affixes(self._target)
+        for _ in range(
+            _NAMES
+        ):  # another process may take it for left behind, if this one is stopped before it locks it
+            path = self._path = self._target.parent / f"{prefix}{os.urandom(6).hex()}{suffix}"
+            _WRITING.add(path)
+            try:
+                if self._folder:
+                    path.mkdir(0o700)
+                else:
+                    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            except FileExistsError:
+                self.release()
+                continue
+            self._lock = _locked(path)
+            if path.exists():
+                return path
+            self.release()
+        raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), str(self._target))
+
+    def remove(self) -> None:
+        """Remove it, if it is there."""
+        if self._path is not None:
+            _remove(self._path)
+
+    def release(self) -> None:
+        """Give up the name and the lock."""
+        path, lock, self._path, self._lock = self._path, self._lock, None, None
+        if path is not None:
+            _WRITING.discard(path)
         if lock is not None:
             os.close(lock)
-    return temporary, lock
 
 
 def _remove_left_behind(target: Path) -> None:

@@ -51,6 +51,9 @@ def _run(asked: "_Asked") -> "NoReturn":
     except BaseException as error:
         asked.ended = True
         if isinstance(error, KeyboardInterrupt) or asked.number or type(error).__name__ in ("Abort", "Interrupted"):
+            from ..files import remove_unfinished
+
+            remove_unfinished()  # which an interrupt between two steps may have left
             _stop(f"{asked.word}; {left_behind(error)}", asked.code)
         _explain(error)
     sys.exit(code if isinstance(code, int) else 0)
