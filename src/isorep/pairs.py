@@ -91,15 +91,16 @@ class Side:
 MOST = 0.9  # share of the variance that few directions may carry
 
 
-def rms_radius(name: str, n: int, mean: Array, sums: Array) -> float:
+def rms_radius(name: str, n: int, mean: Array, squares: float) -> float:
     r"""The root mean square distance from the mean, :math:`\sqrt{\operatorname{tr}\operatorname{Cov}}`.
 
-    Rows that are all the same, and spreads whose squares leave float64, are refused.
+    ``squares`` is the sum of squared distances. Rows that are all the same, and spreads whose squares leave float64,
+    are refused.
     """
-    if not np.trace(sums) > (np.finfo(float).eps * np.linalg.norm(mean)) ** 2 * n:
+    if not squares > (np.finfo(float).eps * np.linalg.norm(mean)) ** 2 * n:
         told = f"all rows of {name} are identical, as far as float64 can tell{or_tiny(mean)}"
         raise InputError(f"{told}: there is no diameter")
-    radius = float(np.sqrt(np.trace(sums) / n))
+    radius = float(np.sqrt(squares / n))
     if not 1e-140 < radius < 1e140:
         raise InputError(f"the values of {name} spread by {radius:.0e}: rescale, their squares leave float64")
     return radius

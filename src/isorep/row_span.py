@@ -39,23 +39,32 @@ class RowSpan:
         """That of all rows; a side with no more columns than rows keeps its columns."""
         refuse_non_finite(values, name)
         rows = read_rows(values, slice(None)).astype(np.float64)
-        n, d = rows.shape
         with np.errstate(over="ignore", invalid="ignore"):  # sums of squares will tell
             first = rows[0].copy()
             rows -= first
             shift = rows.mean(axis=0)
             rows -= shift
-        if d <= n:
-            return cls(first + shift, rows, np.eye(d), rows, rounding_of(values))
-        axes, triangle = np.linalg.qr(rows.T)
-        signs = np.where(np.diagonal(triangle) < 0, -1.0, 1.0)
-        coordinates = np.ascontiguousarray((signs[:, None] * triangle).T)
-        return cls(first + shift, rows, (axes * signs).T, coordinates, rounding_of(values))
+        return cls(first + shift, rows, *_coordinates(rows), rounding_of(values))
+
+    def without(self, columns: Array) -> RowSpan:
+        """That of the same rows with marked columns left out: they do not vary there, and their axes are zero."""
+        if not columns.any():
+            return self
+        rows = np.where(columns, 0.0, self.centred)
+        return RowSpan(self.mean, rows, *_coordinates(rows), self.rounding)
 
     @property
     def width(self) -> int:
         """The number of axes."""
         return len(self.axes)
+
+    def in_columns(self, coordinates: Array) -> Array:
+        """Directions or vectors, as rows of coordinates, in the columns."""
+        return coordinates if self._keeps_columns else np.asarray(coordinates @ self.axes)
+
+    @property
+    def _keeps_columns(self) -> bool:
+        return len(self.mean) <= len(self.rows)
 
     @cached_property
     def squares(self) -> Array:
@@ -77,7 +86,7 @@ class RowSpan:
 
     def above_rounding(self) -> Array:
         """Orthonormal axes, as rows, of the coordinates in which the rows vary by more than their rounding."""
-        if len(self.mean) <= len(self.rows):
+        if self._keeps_columns:
             return np.eye(self.width)
         _, values, axes = np.linalg.svd(self.rows, full_matrices=False)
         return np.asarray(axes[values > rank_tolerance(self.rounding) * values[0]])
@@ -95,6 +104,16 @@ class RowSpan:
         rows = self.rows[chosen]
         axes, triangle = np.linalg.qr((rows - rows.mean(axis=0)).T @ left)
         return np.asarray(axes @ linalg.solve_triangular(triangle, left.T @ target, trans="T", check_finite=False))
+
+
+def _coordinates(centred: Array) -> tuple[Array, Array]:
+    """Orthonormal axes of centred rows, and the rows along them; the columns themselves where they are not more."""
+    n, d = centred.shape
+    if d <= n:
+        return np.eye(d), centred
+    axes, triangle = np.linalg.qr(centred.T)
+    signs = np.where(np.diagonal(triangle) < 0, -1.0, 1.0)
+    return (axes * signs).T, np.ascontiguousarray((signs[:, None] * triangle).T)
 
 
 def spans_of_few(x: Matrix, y: Matrix, names: tuple[str, str]) -> tuple[RowSpan, RowSpan] | None:

@@ -49,7 +49,7 @@ class AffineMap:
     @property
     def matrix(self) -> Array:
         """The linear part with its scale."""
-        return np.asarray(self.scale * self.linear)
+        return self.linear if self.scale == 1 else np.asarray(self.scale * self.linear)
 
     @property
     def target_width(self) -> int:
@@ -169,14 +169,31 @@ def nearest_rotation(cross: Array, rows: int | None = None, guess: Array | None 
         left, right = u[:, free], vt[free]
         a, _, b = np.linalg.svd(left.T @ guess @ right.T)
         return np.asarray(u[:, ~free] @ vt[~free] + left @ (a @ b) @ right), overlap
-    sketch = cross @ np.random.default_rng(0).standard_normal((len(cross), rows))
+    left, singular, vt = _axes_of_few(cross, rows)
+    sides = left, vt.T
+    both = np.linalg.qr(np.hstack(sides))[0]
+    free, goal = (np.linalg.qr(both.T @ side, mode="complete")[0][:, rows:] for side in sides)
+    inside = (both.T @ sides[0]) @ (vt @ both) + free @ goal.T
+    return np.eye(len(cross)) + both @ (inside - np.eye(2 * rows)) @ both.T, float(singular.sum())
+
+
+def partial_rotation(cross: Array, rows: int) -> tuple[Array, float]:
+    """The rotation of the directions that cross-moments of so many rows determine, and the sum of its singular values.
+
+    All other directions are mapped to zero.
+    """
+    few = has_few_rows(rows, min(cross.shape))
+    left, singular, right = _axes_of_few(cross, rows) if few else np.linalg.svd(cross, full_matrices=False)
+    kept = singular > _UNDETERMINED * singular.max(initial=0.0)
+    return np.asarray(left[:, kept] @ right[kept]), float(singular.sum())
+
+
+def _axes_of_few(cross: Array, rows: int) -> tuple[Array, Array, Array]:
+    """Singular vectors and values of cross-moments of so many rows, found in a random sketch, which spans them."""
+    sketch = cross @ np.random.default_rng(0).standard_normal((cross.shape[1], rows))
     axes = np.linalg.qr(sketch)[0]
     u, singular, vt = np.linalg.svd(axes.T @ cross, full_matrices=False)
-    sides = axes @ u, vt.T
-    both = np.linalg.qr(np.hstack(sides))[0]
-    left, right = (np.linalg.qr(both.T @ side, mode="complete")[0][:, rows:] for side in sides)
-    inside = (both.T @ sides[0]) @ (vt @ both) + left @ right.T
-    return np.eye(len(cross)) + both @ (inside - np.eye(2 * rows)) @ both.T, float(singular.sum())
+    return axes @ u, singular, vt
 
 
 def orthogonal_map(moments: Moments, matrix: Array, overlap: float, *, scale: bool = True) -> AffineMap:

@@ -136,7 +136,7 @@ def measure(design: Design) -> PairMoments:
     total = merged(folds)
     means = (total.source_mean, total.target_mean) if spans is None else (spans[0].mean, spans[1].mean)
     sides = zip(design.pair.names, means, (total.xx, total.yy), strict=True)
-    radii = [rms_radius(name, total.n, mean, sums) for name, mean, sums in sides]
+    radii = [rms_radius(name, total.n, mean, float(np.trace(sums))) for name, mean, sums in sides]
     centre = Centre(total.source_mean, total.target_mean, working_dtype((x, y), radii))
     if spans is not None:
         return PairMoments(folds, total, means, radii, (spans[0].factor, spans[1].factor), (None, None), centre)

@@ -244,7 +244,9 @@ def ensemble(
         total = merged(folds)
         centres = [total.mean[total.columns(run)] for run in range(len(names))]
         means = centres if spans is None else [span.mean for span in spans]
-        radii = [rms_radius(name, total.n, means[run], total.block(run, run)) for run, name in enumerate(names)]
+        sizes = [float(np.trace(total.block(run, run))) for run in range(len(names))]
+        each_run = zip(names, means, sizes, strict=True)
+        radii = [rms_radius(name, total.n, mean, size) for name, mean, size in each_run]
         roundings = [rounding_of(each) for each in design.runs.values]
         if spans is None:
             factors, again = factor_runs(total, values, design.fold_of, design.n_folds, names)

@@ -130,9 +130,19 @@ def calibrated(reference: Reference, norms: Array, distances: Array) -> Referenc
 
 
 def damped_whitener(values: Array, vectors: Array, n: int) -> Array:
-    """The inverse root of a covariance given by the eigenvalues of its summed squares; tiny directions are damped."""
+    """The inverse root of a covariance given by the eigenvalues of its summed squares; tiny directions are damped.
+
+    Where there are fewer vectors than columns, the covariance is zero outside of their span.
+    """
     variances = values / max(n, 1)
-    return np.asarray(vectors / np.sqrt(variances + _DAMPING * variances.mean()))
+    least = _DAMPING * variances.sum() / len(vectors)
+    weights = 1 / np.sqrt(variances + least)
+    if len(values) == len(vectors):
+        return np.asarray(vectors * weights)
+    outside = 1 / np.sqrt(least)
+    whitener = (vectors * (weights - outside)) @ vectors.T
+    whitener[np.diag_indices(len(whitener))] += outside
+    return np.asarray(whitener)
 
 
 def spread_rows(n: int) -> Array:

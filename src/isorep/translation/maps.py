@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ..alignment.base import AffineMap, rigid_maps, solve_linear
-from ..covariance import factor_covariance, has_few_rows, spectrum
+from ..alignment.base import AffineMap, partial_rotation, rigid_maps, solve_linear
+from ..covariance import factor_covariance, has_few_rows, rank_tolerance, spectrum
 from ..moments import Moments, merged
 from ..representation import Array
 from ..results import Record
@@ -34,6 +34,7 @@ _STRENGTHS = np.logspace(-8, 3, 45)  # of ridge, in units of the mean variance o
 _WEAKER = (1.0, 0.1, 0.01)  # a low-rank map needs less shrinking than a ridge map of full rank
 _ALIKE = 1e-3  # relative difference of squared errors that does not justify a higher rank
 _RESOLVED = 1e-12  # of the largest eigenvalue: axes that explain less are left out
+_RESOLVED_SQUARES = 1e-13  # the same of moments, in which rounding leaves little below
 _EXACT = 1e-10  # of the target's variance: errors below it are rounding
 _EXACT_RADII = 1e-6  # the same of errors in radii
 ENOUGH = 0.05  # relative excess over the error of all pairs that counts as equal
@@ -101,10 +102,13 @@ def with_norm(rows: Array, norm: float) -> Array:
 
 
 class Training:
-    """The moments of a training set, and the maps that follow from them."""
+    """The moments of a training set, and the maps that follow from them.
 
-    def __init__(self, moments: Moments, rounding: float) -> None:
-        self.moments, self.rounding = moments, rounding
+    ``least_squares`` gives the matrix of least squares where the rows themselves tell it.
+    """
+
+    def __init__(self, moments: Moments, rounding: float, least_squares: Callable[[], Array] | None = None) -> None:
+        self.moments, self.rounding, self._least_squares = moments, rounding, least_squares
 
     @cached_property
     def spectrum(self) -> tuple[Array, Array]:
@@ -131,7 +135,7 @@ class Training:
         if kind == "rigid":
             return self._rigid()
         if kind == "linear":
-            return self._affine(solve_linear(self.moments, self.rounding)[0])
+            return self._affine(self._linear())
         matrix = self._ridge(setting.strength or 0.0)
         if kind == "low_rank":
             axes = self._axes(setting.strength or 0.0)[:, : setting.rank]
@@ -163,15 +167,35 @@ class Training:
         beyond = min(self.moments.xy.shape) + 1 - len(errors)  # ranks that the rows do not reach add nothing
         return np.pad(errors, (0, max(beyond, 0)), mode="edge")
 
+    def _linear(self) -> Array:
+        """Least squares; where pairs are not more than columns, the map of least norm."""
+        if self._least_squares is not None:
+            return self._least_squares()
+        if self.moments.n > len(self.moments.xx):
+            return solve_linear(self.moments, self.rounding)[0]
+        values, vectors = self.spanned
+        kept = values > max(rank_tolerance(self.rounding) ** 2, _RESOLVED_SQUARES) * values.max(initial=0.0)
+        return np.asarray(vectors[:, kept] @ (self.cross[kept] / values[kept, None]))
+
     def _rigid(self) -> AffineMap:
-        """Procrustes; from a wider side, columns beyond the target's are cut off and the scale is that of the rest."""
+        """Procrustes; from a wider side, columns beyond the target's are cut off and the scale is that of the rest.
+
+        Where pairs are not more than columns, directions that they do not determine are mapped to the mean.
+        """
+        n, cross = self.moments.n, self.moments.xy
+        if n <= max(cross.shape):
+            turned, overlap = partial_rotation(cross, n)
+            return self._affine(turned * self._scale(turned, overlap))
         fitted = rigid_maps(self.moments)[0]
         width = fitted.target_width
         if fitted.linear.shape[1] == width:
             return fitted
         cut = fitted.linear[:, :width]
-        overlap, squares = float((cut * self.moments.xy).sum()), float((cut * (self.moments.xx @ cut)).sum())
-        return self._affine(cut * (overlap / squares if squares > 0 else 0.0))
+        return self._affine(cut * self._scale(cut, float((cut * self.moments.xy).sum())))
+
+    def _scale(self, matrix: Array, overlap: float) -> float:
+        squares = float((matrix * (self.moments.xx @ matrix)).sum())
+        return overlap / squares if squares > 0 else 0.0
 
     def _ridge(self, strength: float) -> Array:
         values, vectors = self.spanned
@@ -289,10 +313,10 @@ class Curve:
 def learning_curve(
     kind: str,
     codes: list[Moments],
+    trained_on: Callable[[Moments, int], Training],
     chosen: Setting,
     unit: float,
     radius: float,
-    rounding: float,
     *,
     kept: str,
     related: bool,
@@ -300,12 +324,13 @@ def learning_curve(
     """Fit the kind to every prefix of the codes and test it on the last code.
 
     A smaller set selects its own strength and rank, on the remaining training rows; the full set uses ``chosen``.
+    ``trained_on`` makes the training set of so many codes from their moments.
     ``kept`` is the kind of map that the result keeps, and ``related`` is false if the verdict is ``unrelated``.
     """
     *training, test = codes
 
     def point(size: int) -> Point:
-        some, rest = Training(merged(training[:size]), rounding), training[size:]
+        some, rest = trained_on(merged(training[:size]), size), training[size:]
         setting = choose(kind, [(some, merged(rest))], unit)[0] if rest else chosen
         return Point(some.moments.n, float(np.sqrt(_error(some.fit(kind, setting), test) / test.n)) / radius)
 

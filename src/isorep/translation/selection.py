@@ -13,7 +13,7 @@ from ..pairs import Pair
 from ..representation import Array
 from ..rows import Progress, block_rows, map_blocks, map_rows, select
 from .extrapolation import Extrapolation, recall_within
-from .maps import MAPS, MOMENT_MAPS, FittedMap, Setting, Training, best_of, choose
+from .maps import MAPS, MOMENT_MAPS, FittedMap, Setting, best_of, choose
 from .networks import fit_cosine, fit_mlp, training_rows
 from .result import headline_k, is_enough
 from .retrieval import SCENARIOS, UNTRANSLATED, Found, Searches, search_rows
@@ -60,7 +60,7 @@ def select_maps(
     Kinds in ``later`` are tried if the best of the others would lose something.
     """
     folds = split.selection_folds(sums.codes)
-    without = [Training(moments, sums.training.rounding) for moments in leave_one_out(folds)]
+    without = [sums.trained_on(moments, split.codes_without(fold)) for fold, moments in enumerate(leave_one_out(folds))]
     sets = list(zip(without, folds, strict=True))
     settings, errors = {}, {}
     from_moments = [kind for kind in MOMENT_MAPS if kind in kinds or kind == "ridge"]  # others start from ridge
@@ -70,7 +70,7 @@ def select_maps(
     n, spread = sums.training.moments.n, sum(float(np.trace(fold.yy)) for fold in folds)
     held = np.flatnonzero(split.codes == split.n_codes - 2)
     last = without[-1]
-    ridge = FittedMap.from_affine("ridge", last.fit("ridge", settings["ridge"]), norm)
+    ridge = sums.fitted("ridge", last, settings["ridge"], norm)
     shrunk: dict[str, tuple[Array, Array, float]] = {}
     closer: dict[str, dict[str, Found]] = {name: {} for name in SCENARIOS}
     state = for_queries.bit_generator.state
@@ -79,7 +79,7 @@ def select_maps(
         fitted = {}
         for kind in some:
             if kind in MOMENT_MAPS:
-                fitted[kind] = FittedMap.from_affine(kind, last.fit(kind, settings[kind]), norm)
+                fitted[kind] = sums.fitted(kind, last, settings[kind], norm)
                 continue
             rows = np.flatnonzero(split.codes < split.n_codes - 2)
             fitted[kind] = trained(kind, pair, rows, ridge, norm, for_rows, report)
@@ -199,19 +199,19 @@ def fit_maps(
     """Every map fitted to the training rows; and the one to keep, from moments of all rows where it is from moments."""
     best, settings = chosen.best[scenario], chosen.settings
     kinds = [kind for kind in settings if kind in MOMENT_MAPS]
-    whole = Training(sums.total, sums.training.rounding)
+    whole = sums.trained_on(sums.total, range(split.n_codes))
     wanted = [*((sums.training, kind) for kind in kinds), *([(whole, best)] if best in kinds else [])]
 
     def fit(one: slice) -> FittedMap:
         training, kind = wanted[int(one.start)]
-        return FittedMap.from_affine(kind, training.fit(kind, settings[kind]), norm)
+        return sums.fitted(kind, training, settings[kind], norm)
 
     done = map_blocks(fit, len(wanted), 1)
     fitted = dict(zip(kinds, done, strict=False))
     rows = np.flatnonzero(split.codes < split.n_codes - 1)
     others = [kind for kind in settings if kind not in MOMENT_MAPS]
     if others:
-        start = FittedMap.from_affine("ridge", sums.training.fit("ridge", chosen.start), norm)
+        start = sums.fitted("ridge", sums.training, chosen.start, norm)
         for kind in others:
             fitted[kind] = trained(kind, pair, rows, start, norm, rng, report)
     return fitted, done[-1] if best in kinds else fitted[best]

@@ -20,7 +20,7 @@ from ..resampling import assign_blocks, common_codes, ratio_jackknife, t_interva
 from ..rows import Progress, block_rows, equal_rows, map_rows, no_progress, read_rows, select
 from ..settings import check_choice, check_counts, check_names, check_seed
 from .confidence import cosines, features_of, fit_confidence
-from .drift import Reference, calibrated, damped_whitener, spread_rows
+from .drift import Reference, calibrated, spread_rows
 from .extrapolation import Extrapolation, guessed, recall_within
 from .maps import MAPS, MOMENT_MAPS, FittedMap, learning_curve
 from .regions import regions
@@ -185,6 +185,8 @@ def translate(
             f"at is {', '.join(map(str, at))}, and there are {searched} held-out vectors to search: name k below that"
         )
     sums = sum_rows(pair, split, report)
+    if not np.trace(sums.training.moments.xx) > 0:
+        raise InputError(f"the rows of {pair.names[0]} that maps are fitted to are all identical: no map can be fitted")
     if not np.trace(sums.codes[-1].yy) > 0:
         raise InputError(f"the rows of {pair.names[1]} that test are all identical: no error can be measured on them")
     norm = common_norm(pair.y, normalise)
@@ -231,15 +233,23 @@ def translate(
         "recall": {str(k): share for k, share in records[best].recalls[scenario].recall.items()},
         "corpus": retrieval.corpus,
         "fingerprints": {"old": as_source(pair.x).fingerprint(), "new": as_source(pair.y).fingerprint()},
-        "rounding": sums.training.rounding,
+        "rounding": sums.rounding,
         "new vectors": tested.new_vectors,
     }
     confidence, calibration = tested.confidence or (None, None)
     curve_kind = best if from_moments else chosen.best_moments
     setting = chosen.settings.get(curve_kind, chosen.start)
     related = not unrelated(records[best], records[best].recalls[scenario], retrieval)
-    parts = (sums.codes, setting, sums.unit, sums.radius, sums.training.rounding)
-    curve = learning_curve(curve_kind, *parts, kept=best, related=related)
+    curve = learning_curve(
+        curve_kind,
+        sums.codes,
+        lambda moments, size: sums.trained_on(moments, range(size)),
+        setting,
+        sums.unit,
+        sums.radius,
+        kept=best,
+        related=related,
+    )
     found = None
     if marks is not None:
         k = headline_k(retrieval.at)
@@ -255,7 +265,7 @@ def translate(
         retrieval=retrieval,
         curve=curve,
         translator=Translator(
-            kept, tested.reference, facts, confidence, sums.whole if from_moments else None, chosen.settings[best]
+            kept, tested.reference, facts, confidence, sums.whole() if from_moments else None, chosen.settings[best]
         ),
         old=sums.sides[0],
         new=sums.sides[1],
@@ -406,10 +416,9 @@ def score_maps(
     ``blocks`` holds the block of each test row that a jackknife leaves out.
     """
     x, y, test, moments = pair.x, pair.y, sums.codes[-1], sums.training.moments
-    whitener = damped_whitener(*sums.training.spectrum, moments.n)
     radius = float(np.sqrt(np.trace(moments.xx) / moments.n))
-    reference = Reference(moments.source_mean, whitener, radius, np.inf, 1.0, 0.0, moments.n, test.n)
-    test_mean = test.target_mean
+    reference = Reference(sums.means(moments)[0], sums.whitener(), radius, np.inf, 1.0, 0.0, moments.n, test.n)
+    test_mean = sums.means(test)[1]
 
     def look(start: int, *given: Array) -> list[Array]:
         old, native = (side.astype(np.float64) for side in given)
