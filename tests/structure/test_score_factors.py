@@ -9,6 +9,8 @@ from scipy import stats
 import isorep
 from isorep import structure
 from isorep.structure import result
+from isorep.structure.columns import paired
+from isorep.structure.families import FAMILIES
 
 from .worlds import rooms
 
@@ -306,3 +308,21 @@ def test_equal_labels_and_silent_latents_are_no_copies():
     silent = read_rows(np.maximum(np.hstack([x, x - 1]), 0), np.where(x > 0, x, 0.0))
     assert silent.settings["groups"] is None
     assert not any("equal an earlier row" in each for each in silent.caveats)
+
+
+def test_many_latents_are_measured_less_often_and_costly_families_if_they_are_named(rng):
+    factors = rng.normal(size=(60, 6))
+    latents = np.hstack([factors, rng.normal(size=(60, 834))])
+    settings = {"n_null": 0, "n_resamples": 0, "ladder": False}
+    found = isorep.score_factors(latents, factors, **settings)
+    left_out = "dci was left out: 840 latents and 6 factors make it slow; name it to compute it"
+    assert left_out in found.caveats
+    assert not set(FAMILIES["dci"].outputs) & set(found.scores)
+    narrower = isorep.score_factors(latents[:, :60], factors, **settings)
+    assert set(FAMILIES["dci"].outputs) <= set(narrower.scores)
+    assert not any("left out" in each for each in narrower.caveats)
+    pair, wide = (paired(factors, latents[:, :width]) for width in (300, 400))
+    dci, mcc = FAMILIES["dci"], FAMILIES["mcc"]
+    assert (mcc.shuffles(100, pair), mcc.shuffles(100, wide), mcc.shuffles(10, wide)) == (100, 20, 10)
+    assert (mcc.halves(10, pair), mcc.halves(10, wide)) == (10, 5)
+    assert (dci.shuffles(100, pair), dci.halves(10, pair)) == (20, 5)

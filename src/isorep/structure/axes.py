@@ -102,9 +102,9 @@ class Basis:
         return [np.add.reduceat((stacked @ turn @ self._right) ** 2, starts, axis=0) for turn in turns]
 
 
-def steps(families: Iterable[str], n: int) -> int:
+def steps(families: Iterable[str], n: int, pair: Pair) -> int:
     """The number of measurements of :func:`random_axes`."""
-    return sum(1 + FAMILIES[name].shuffles(n) for name in _asked(families))
+    return sum(1 + FAMILIES[name].shuffles(n, pair) for name in _asked(families))
 
 
 def random_axes(
@@ -124,7 +124,7 @@ def random_axes(
         part = task.pair.take(rows[name])
         if name == "infomec" and levels is not None:
             known = known_entropies(task, rows[name])
-            p_values |= _by_code(task, part, active, levels, family.shuffles(n), known, planes)
+            p_values |= _by_code(task, part, active, levels, family.shuffles(n, task.pair), known, planes)
         basis = Basis(part.latents, active)
         if basis.rank < 2:
             continue
@@ -132,7 +132,7 @@ def random_axes(
         same = replace(task, groups=groups, starts=None, explicit=False)
         if name == "infomec":
             same = replace(same, known=known_entropies(task, rows[name]))
-        seeds = [None, *((task.seed, place, draw) for draw in range(family.shuffles(n)))]
+        seeds = [None, *((task.seed, place, draw) for draw in range(family.shuffles(n, task.pair)))]
         tasks = [partial(_turned, same, part.factors, basis, seed) for seed in seeds]
         found = [each for each in outcomes_of(family, task, tasks, tick) if each is not None]
         if len(found) < len(tasks):

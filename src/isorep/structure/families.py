@@ -53,6 +53,9 @@ NULL_ROWS = 10_000
 """Largest number of random rows for chance levels and p-values."""
 FEW_SHUFFLES = 20
 """Number of shuffles for slow families, unless many more are requested."""
+MANY_CELLS, MOST_CELLS = 2000, 5000
+"""Pairs of a latent and a factor from which on all families are repeated as rarely as slow ones, and those up to which
+slow families are measured unasked."""
 ALPHA = 0.05
 """Significance level: the share of shuffles, or of random axes, that may reach the observed value."""
 _ROUGH = 1e-4  # tolerance of regressions that are repeated: far below how much replicates differ
@@ -120,13 +123,18 @@ class Family:
         """Whether intervals leave out blocks of these rows, and not halves."""
         return self.blocks or (self.folds and few_for_halves(groups))
 
-    def halves(self, n: int) -> int:
+    def halves(self, n: int, pair: Pair) -> int:
         """The number of halves measured if n are requested."""
-        return -(-n // 2) if self.slow else n
+        return -(-n // 2) if self.slow or cells(pair) > MANY_CELLS else n
 
-    def shuffles(self, n: int) -> int:
+    def shuffles(self, n: int, pair: Pair) -> int:
         """The number of shuffles measured if n are requested."""
-        return min(n, max(FEW_SHUFFLES, n // 5)) if self.slow else n
+        return min(n, max(FEW_SHUFFLES, n // 5)) if self.slow or cells(pair) > MANY_CELLS else n
+
+
+def cells(pair: Pair) -> int:
+    """The number of pairs of a latent and a factor."""
+    return len(pair.latents) * len(pair.factors)
 
 
 def _outcome(record: Any, **attributes: str) -> Outcome:
@@ -267,7 +275,7 @@ def intervals(
         if family.leaves_out_blocks(groups):
             spans |= _by_blocks(family, whole, same, rng, tick)
         else:
-            spans |= _by_halves(family, whole, same, family.halves(n), rng, tick)
+            spans |= _by_halves(family, whole, same, family.halves(n, task.pair), rng, tick)
     return spans
 
 
@@ -303,7 +311,7 @@ def interval_steps(task: Task, families: Sequence[str], n: int) -> int:
     """The number of measurements of :func:`intervals`."""
     blocks = int(assign_blocks(task.pair.n, task.groups, np.random.default_rng(0)).max()) + 1
     each = [FAMILIES[name] for name in families]
-    return sum(blocks if family.leaves_out_blocks(task.groups) else family.halves(n) for family in each)
+    return sum(blocks if family.leaves_out_blocks(task.groups) else family.halves(n, task.pair) for family in each)
 
 
 @dataclass(frozen=True, eq=False)
@@ -376,7 +384,7 @@ def chances(task: Task, families: Sequence[str], n: int, rng: np.random.Generato
         some = shuffles.thinned(family.null_rows, rng)
         latents = task.pair.latents.take(some.rows)
         groups = None if task.groups is None else recoded(task.groups[some.rows])
-        partners = [some.rows, *(some.draw(rng) for _ in range(family.shuffles(n)))]
+        partners = [some.rows, *(some.draw(rng) for _ in range(family.shuffles(n, task.pair)))]
         same = replace(task, known=known_entropies(task, some.rows)) if name == "infomec" else task
         tasks = [partial(_pairing, same, rows, latents, groups) for rows in partners]
         observed, *drawn = outcomes_of(family, task, tasks, tick)

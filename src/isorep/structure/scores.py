@@ -17,13 +17,13 @@ from ..errors import InputError
 from ..pairs import LEAST_UNITS
 from ..representation import Array
 from ..resampling import FEW_GROUPS
-from ..results import Verdict
+from ..results import Verdict, counted
 from ..rows import Progress, equal_rows, no_progress
 from ..settings import check_choice, check_counts, check_names, check_seed
 from .axes import Axes, random_axes, steps
 from .columns import Pair, paired
 from .dci import IMPORTANCES
-from .families import FAMILIES, Chances, Outcome, Task, Tick, chances, interval_steps, intervals
+from .families import FAMILIES, MOST_CELLS, Chances, Outcome, Task, Tick, cells, chances, interval_steps, intervals
 from .infomec import THRESHOLDS, constant_caveats
 from .mutual_information import NEIGHBORS
 from .r2 import R2, measure_ladder
@@ -60,7 +60,8 @@ def score_factors(
         booleans or text.
     scores : "all" or sequence of str
         Families to compute, from ``infomec``, ``dci``, ``mig``, ``sap``, ``modularity``, ``explicitness``, ``mcc``,
-        ``linear_r2``, ``kernel_r2`` and ``slots``; the last only with ``slots=``. Default: all.
+        ``linear_r2``, ``kernel_r2`` and ``slots``; the last only with ``slots=``. Default: all, without ``dci`` where
+        latents times factors are more than 5,000.
     ladder : bool
         Also fit the ladder of groups from latents to factors; see :func:`isorep.structure.ladder`.
     slots, factor_slots : int or sequence of int, optional
@@ -81,8 +82,8 @@ def score_factors(
         out 25 blocks of rows, or up to 50 of groups, one at a time instead.
     n_null : int
         Number of shuffled pairings, and of random axes, for chance levels and p-values; 0 for none. DCI, which is slow,
-        uses a fifth as many, at least 20. With fewer than 19 nothing can be above chance, and single factors are not
-        judged.
+        uses a fifth as many, at least 20, and so do all scores where latents times factors are more than 2,000. With
+        fewer than 19 nothing can be above chance, and single factors are not judged.
     random_state : int
         Seed of splits, halves, shuffles and random axes.
     progress : callable, optional
@@ -104,7 +105,7 @@ def score_factors(
     >>> print(found.verdict)
     All 2 factors have a latent of their own (shape z1, size z0).
     """
-    families = _families(scores, slots)
+    families, unasked = _families(scores, slots)
     check_choice("threshold", threshold, THRESHOLDS)
     check_choice("importance", importance, IMPORTANCES)
     check_counts(n_neighbors=(n_neighbors, 1), n_resamples=(n_resamples, 0), n_null=(n_null, 0))
@@ -112,6 +113,8 @@ def score_factors(
     report = progress or no_progress
     pair = paired(factors, latents, discrete_factors=discrete_factors, discrete_latents=discrete_latents)
     labels = _enough(pair, groups)
+    costly = [name for name in families if unasked and FAMILIES[name].slow and cells(pair) > MOST_CELLS]
+    families = [name for name in families if name not in costly]
     copies: list[str] = []
     if labels is None:
         labels, copies = _copies(pair)
@@ -120,10 +123,10 @@ def score_factors(
     seconds: dict[str, float] = {}
     outcomes = _outcomes(task, families, seconds, report)
     with _timed(seconds, "chance"):
-        tick = _ticks(report, "chance", sum(1 + FAMILIES[name].shuffles(n_null) for name in families))
+        tick = _ticks(report, "chance", sum(1 + FAMILIES[name].shuffles(n_null, pair) for name in families))
         null = chances(task, families, n_null, for_null, tick) if n_null else Chances({}, {}, [])
     with _timed(seconds, "axes"):
-        tick = _ticks(report, "random axes", steps(families, n_null))
+        tick = _ticks(report, "random axes", steps(families, n_null, pair))
         axes = random_axes(task, families, n_null, null.rows, null.levels, tick) if n_null else Axes({}, {}, [])
     task, outcomes = _counting(task, outcomes, null)
     resamples = n_resamples if pair.n >= FEWEST else 0
@@ -166,6 +169,7 @@ def score_factors(
         seconds=seconds,
         caveats=(
             *pair.caveats,
+            *(f"{name} was left out: {_told_widths(pair)} make it slow; name it to compute it" for name in costly),
             *copies,
             *constant_caveats(pair),
             *_caveats(pair, labels, outcomes, resamples, by_name),
@@ -233,13 +237,18 @@ def _ticks(report: Progress, stage: str, total: int) -> Tick:
     return lambda: report(stage, next(steps), total)
 
 
-def _families(scores: str | Sequence[str], slots: Any) -> list[str]:
+def _told_widths(pair: Pair) -> str:
+    return f"{counted(len(pair.latents), 'latent')} and {counted(len(pair.factors), 'factor')}"
+
+
+def _families(scores: str | Sequence[str], slots: Any) -> tuple[list[str], bool]:
+    """The families to measure, and whether none was named."""
     if isinstance(scores, str) and scores == "all":
-        return [name for name in FAMILIES if name != "slots" or slots is not None]
+        return [name for name in FAMILIES if name != "slots" or slots is not None], True
     given = check_names("scores", scores, FAMILIES)
     if "slots" in given and slots is None:
         raise InputError("slots are scored if it is said how many columns each has (slots=)")
-    return [name for name in FAMILIES if name in given]
+    return [name for name in FAMILIES if name in given], False
 
 
 def _sizes(pair: Pair, slots: Any, factor_slots: Any) -> tuple[list[int], list[int]] | None:
@@ -254,10 +263,10 @@ def _counting(task: Task, outcomes: dict[str, Outcome], null: Chances) -> tuple[
     if null.levels is None:
         return task, outcomes
     informs = np.flatnonzero(null.levels.significant.any(axis=0))
-    counted = tuple(task.pair.latents.names[index] for index in informs)
-    record = outcomes["infomec"].record.counting(counted)
+    names = tuple(task.pair.latents.names[index] for index in informs)
+    record = outcomes["infomec"].record.counting(names)
     values = outcomes["infomec"].values | {"infom": record.infom}
-    return replace(task, counted=counted), outcomes | {"infomec": Outcome(values, record)}
+    return replace(task, counted=names), outcomes | {"infomec": Outcome(values, record)}
 
 
 def _states(
