@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..moments import joint_moments, merged, require_joint_memory
 from ..pairs import Repeats, broken_pairing, describe_side, hold_out, rms_radius, working_dtype
 from ..representation import Array, Matrix, rounding_of
-from ..resampling import Null, Shuffles, assign_folds
+from ..resampling import Null, Shuffles, assign_folds, least_training_rows
 from ..results import decimals
 from ..row_span import RowSpan
 from ..rows import Deadline, Progress, equal_rows, no_progress, read_rows, select
@@ -213,8 +213,9 @@ def design_of(runs: Runs, rungs: list[str], n_folds: int, seed: int, report: Pro
     rows = np.arange(runs.n) if repeats.scored is None else np.flatnonzero(repeats.scored)
     if len(rows) > MOST_ROWS:
         rows = np.sort(for_rows.choice(rows, MOST_ROWS, replace=False))
-    few = runs.n < max(runs.widths)
-    spans = [RowSpan.of(*each) for each in zip(runs.values, runs.names, strict=True)] if few else None
+    least, spans = least_training_rows(fold_of), None
+    if least <= max(runs.widths):
+        spans = [RowSpan.of(values, name, least) for values, name in zip(runs.values, runs.names, strict=True)]
     return ManyDesign(runs, rungs, n_folds, seed, report, labels, fold_of, repeats, rows, spans, for_ica, seeds[2])
 
 
