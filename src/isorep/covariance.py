@@ -238,15 +238,21 @@ def factor_rows(rows: Array, mean: Array, rounding: float) -> Factor:
     )
 
 
-def column_space(rows: Array, noise: Array, rounding: float) -> Array:
-    """Orthonormal columns that span those of a few rows about their mean, without directions that are rounding.
+def resolved_combinations(rows: Array, noise: Array, rounding: float) -> Array:
+    """Combinations of a few rows about their mean, as columns, in which no direction is rounding.
 
-    Columns of any scale count, each at unit variance; ``noise`` is the standard deviation of rounding in each.
+    They are the rows themselves but one where these are independent, or else combinations by singular vectors. Columns
+    of any scale count, each at unit variance; ``noise`` is the standard deviation of rounding in each.
     """
     n = len(rows)
     spread = np.sqrt(np.einsum("ij,ij->j", rows, rows) / n)
     inverse = _inverse(np.where(spread > np.maximum(noise, LEAST_SPREAD), spread, 0.0))
     scaled = rows * inverse
+    if n <= scaled.shape[1]:
+        products = scaled @ scaled.T
+        products += np.trace(products) / n**2  # along the mean, where centred rows have none
+        if _cholesky(products, float((noise * inverse).max(initial=0.0)), rounding) is not None:
+            return np.eye(n)[:, :-1]
     narrow = scaled if scaled.shape[1] <= n else np.asarray(np.linalg.qr(scaled.T, mode="r")).T
     left, values, _ = np.linalg.svd(narrow, full_matrices=False)
     keep = values > rank_tolerance(rounding) * values.max(initial=0.0)

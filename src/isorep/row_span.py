@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg
 
-from .covariance import Factor, column_space, factor_rows, rank_tolerance
+from .covariance import Factor, factor_rows, rank_tolerance, resolved_combinations
 from .representation import Array, Matrix, rounding_of
 from .rows import equal_rows, read_rows, refuse_non_finite
 
@@ -86,12 +86,12 @@ class RowSpan:
         columns = self.centred[chosen]
         here = columns.mean(axis=0)
         noise = self.rounding * np.abs(self.mean + here) + _CENTRING * np.abs(here)
-        left = column_space(columns - here, noise, self.rounding)
-        if left.shape[1] == 0:
+        by = resolved_combinations(columns - here, noise, self.rounding)
+        if by.shape[1] == 0:
             return np.zeros((self.width, target.shape[1]))
         rows = self.rows[chosen]
-        axes, triangle = np.linalg.qr((rows - rows.mean(axis=0)).T @ left)
-        return np.asarray(axes @ linalg.solve_triangular(triangle, left.T @ target, trans="T", check_finite=False))
+        axes, triangle = np.linalg.qr((rows - rows.mean(axis=0)).T @ by)
+        return np.asarray(axes @ linalg.solve_triangular(triangle, by.T @ target, trans="T", check_finite=False))
 
 
 def spans_of_few(x: Matrix, y: Matrix, names: tuple[str, str], least: int) -> tuple[RowSpan, RowSpan] | None:
