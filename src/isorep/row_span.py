@@ -43,7 +43,7 @@ class RowSpan:
     def of(cls, values: Matrix, name: str, least: int) -> RowSpan:
         """That of all rows; a side with fewer columns than the ``least`` rows that maps are fitted to keeps them."""
         refuse_non_finite(values, name)
-        rows = read_rows(values, slice(None)).astype(np.float64)
+        rows = read_rows(values, slice(None)).astype(np.float64, order="C")  # sums depend on the order in memory
         with np.errstate(over="ignore", invalid="ignore"):  # sums of squares will tell
             first = rows[0].copy()
             rows -= first

@@ -247,6 +247,15 @@ def test_coordinates_keep_products_and_do_not_change_when_rows_are_rotated(shape
     np.testing.assert_allclose(turned.rows, span.rows, atol=1e-9)
 
 
+def test_the_order_in_memory_changes_no_bit():
+    x, y = pair(40, 70, 60)
+    settings = {"n_null": 3, "n_boot": 0, "worst_case": False}
+    one, other = (isorep.compare(each, y, **settings) for each in (x, np.asfortranarray(x)))
+    assert {name: rung.held_out for name, rung in one.rungs.items()} == {
+        name: rung.held_out for name, rung in other.rungs.items()
+    }
+
+
 def test_rows_are_few_where_training_rows_are_no_more_than_columns(rng):
     x, y = rng.normal(size=(20, 15)), rng.normal(size=(20, 3))
     assert spans_of_few(x, y, ("x", "y"), 16) is None
