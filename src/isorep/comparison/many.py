@@ -494,7 +494,12 @@ def collect_caveats(result: Ensemble, design: ManyDesign, background: Background
     seed = result.settings["random_state"]
     return [
         *about_time(result.left_out, result.settings["stopped"]),
-        *about_size(sides[0].rows, max(side.columns for side in sides), result.settings["folds"]),
+        *about_size(
+            sides[0].rows,
+            max(side.columns for side in sides),
+            result.settings["folds"],
+            sorted(side.rank for side in sides)[-2],
+        ),
         *_about_pairing(result, runs),
         *_about_rows(runs, len(design.rows), design.repeats.scored is not None),
         *runs.reading,
