@@ -292,5 +292,19 @@ def test_columns_that_do_not_vary_among_chosen_rows_are_no_directions(rng):
 
 def test_widths_whose_columns_cannot_be_matched_are_refused_with_the_remedy():
     wide = np.broadcast_to(np.float32(1), (5, 200_000))
-    with pytest.raises(isorep.InputError, match="leave signed_permutation out of the rungs"):
-        isorep.compare(wide, wide)
+    for call in (isorep.compare, lambda *runs: isorep.compare_many(runs)):
+        with pytest.raises(isorep.InputError, match="leave signed_permutation out of the rungs"):
+            call(wide, wide)
+
+
+def test_columns_too_many_to_be_matched_unasked_have_no_correlations_of_dimensions(monkeypatch, tmp_path):
+    runs = pair(30, 50, 45)
+    monkeypatch.setattr(modules["isorep.comparison.many_errors"], "MATCHED_UNASKED", 49)
+    result = isorep.compare_many(runs, rungs=("rigid", "linear"), n_null=0)
+    assert [each.correlation for each in result.dimensions] == [None, None]
+    assert result.dimensions[1].r2.shape == (45,)
+    assert result.to_dict()["dimensions"][0]["correlation"] is None
+    result.to_html(tmp_path / "page.html")
+    assert "Single dimensions" in (tmp_path / "page.html").read_text()
+    asked = isorep.compare_many(runs, rungs=("signed_permutation", "linear"), n_null=0)
+    assert asked.dimensions[1].correlation.shape == (45,)

@@ -25,7 +25,7 @@ from ..row_span import RowSpan
 from ..rows import Deadline, Progress, equal_rows, no_progress, read_rows, select
 from ..settings import check_counts, check_seed, check_tolerance
 from ..threads import Crew, one_blas_thread
-from .by_column import scenes_of
+from .by_column import require_memory_of_matching, scenes_of
 from .caveats import (
     about_classes,
     about_components,
@@ -144,6 +144,8 @@ def compare_many(
     with watch("reading"):
         gathered = gather(runs, names, groups, join, within)
         require_joint_memory([min(width, gathered.n) for width in gathered.widths], folds)
+        if "signed_permutation" in wanted:
+            require_memory_of_matching(*sorted(gathered.widths)[-2:])
         design = design_of(gathered, wanted, folds, random_state, progress or no_progress)
     result, background = ensemble(design, tolerance, residuals, n_null, deadline, watch, preview)
     settings = {
@@ -263,7 +265,9 @@ def ensemble(
         if preview is not None:
             preview(scored.means())
         dimensions = dimensions_of(
-            pairs.matched_columns, pairs.spreads, squares["linear"].columns if "linear" in squares else None
+            pairs.matched_columns if pairs.matches_columns else None,
+            pairs.spreads,
+            squares["linear"].columns if "linear" in squares else None,
         )
         shares = half_shares(design.runs.values, means, radii)
         sides = tuple(map(describe_side, names, design.runs.values, factors, radii, shares))
