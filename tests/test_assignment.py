@@ -65,3 +65,10 @@ def test_an_auction_ends_with_prices_that_spread_demand_and_not_where_gains_are_
     assert len(np.unique(wanted)) > 1.15 * len(np.unique(gains.argmax(axis=1)))
     assert assignment._prices(_gains("dead rows", 300)) is None
     assert assignment._prices(_gains("equal", 300)) is None
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "bool", "float16"])
+def test_gains_may_be_of_any_kind(kind):
+    gains = (np.random.default_rng(0).integers(0, 2 if kind == "bool" else 120, size=(50, 50))).astype(kind)
+    best = optimize.linear_sum_assignment(gains.astype(float), maximize=True)
+    assert gains[assignment.best_assignment(gains)].sum(dtype=float) == gains[best].sum(dtype=float)

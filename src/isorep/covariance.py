@@ -215,11 +215,11 @@ def factor_covariance(sums: Array, n: int, mean: Array, rounding: float, *, any_
     )
 
 
-def factor_rows(rows: Array, mean: Array, rounding: float, *, any_scale: bool = False) -> Factor:
+def factor_rows(rows: Array, mean: Array, rounding: float) -> Factor:
     """The factor of the covariance of a few rows about their mean, from the rows themselves: squares lose no digits."""
     n = len(rows)
     spread, constant, noise = _columns_of(np.einsum("ij,ij->j", rows, rows), n, mean, rounding)
-    left_out = np.zeros_like(constant) if any_scale else hardly_vary(spread, constant)
+    left_out = hardly_vary(spread, constant)
     scale = np.where(left_out, 0.0, spread)
     inverse = _inverse(scale)
     _, values, axes = np.linalg.svd(rows * (inverse / np.sqrt(max(n, 1))), full_matrices=False)
@@ -236,6 +236,32 @@ def factor_rows(rows: Array, mean: Array, rounding: float, *, any_scale: bool = 
         resolved=True,
         error=_error_of_sums(values[keep]),
     )
+
+
+def resolved_combinations(rows: Array, noise: Array, rounding: float) -> Array:
+    """Combinations of a few rows about their mean, as columns, in which no direction is rounding.
+
+    They are the rows themselves but one where these are independent, or else combinations by singular vectors. Columns
+    of any scale count, each at unit variance; ``noise`` is the standard deviation of rounding in each.
+    """
+    n = len(rows)
+    spread = np.sqrt(np.einsum("ij,ij->j", rows, rows) / n)
+    inverse = _inverse(np.where(spread > np.maximum(noise, LEAST_SPREAD), spread, 0.0))
+    scaled = rows * inverse
+    if n <= scaled.shape[1]:
+        products = scaled @ scaled.T
+        products += np.trace(products) / n**2  # along the mean, where centred rows have none
+        if _cholesky(products, float((noise * inverse).max(initial=0.0)), rounding) is not None:
+            return np.eye(n)[:, :-1]
+    narrow = scaled if scaled.shape[1] <= n else np.asarray(np.linalg.qr(scaled.T, mode="r")).T
+    left, values, _ = np.linalg.svd(narrow, full_matrices=False)
+    keep = values > rank_tolerance(rounding) * values.max(initial=0.0)
+    keep[n - 1 :] = False  # rows about their mean
+    left, values = left[:, keep], values[keep]
+    if n * _NOISE_FACTOR * float((noise * inverse).max(initial=0.0)) ** 2 > float(values.min(initial=np.inf)) ** 2:
+        axes = (left / values).T @ scaled
+        left = left[:, values**2 > n * _noise_along(inverse[:, None] * axes.T, noise)]
+    return np.asarray(left)
 
 
 def spectrum(sums: Array, n: int) -> tuple[Array, Array]:

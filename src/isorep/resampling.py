@@ -87,10 +87,15 @@ def assign_folds(n: int, n_folds: int, groups: Array | None, rng: np.random.Gene
 
 
 def _with_training_rows(folds: Array) -> Array:
-    left = len(folds) - int(np.bincount(folds).max())
+    left = least_training_rows(folds)
     if left < 2:
         raise InputError(f"without the largest fold {left} row is left to fit on: at least 2 are needed")
     return folds
+
+
+def least_training_rows(folds: Array) -> int:
+    """The number of rows without the largest fold."""
+    return len(folds) - int(np.bincount(folds).max())
 
 
 # Shuffles

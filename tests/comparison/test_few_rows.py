@@ -119,6 +119,75 @@ def test_the_held_out_row_of_an_outlier_costs_the_ladder_what_it_costs_the_real_
     assert rung.null.observed == pytest.approx(rung.held_out.mean, rel=1e-3)
 
 
+SHAPES = ((20, 40, 40), (20, 40, 18), (20, 20, 20), (20, 16, 16), (20, 40, 5))  # with 16 training rows
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+@pytest.mark.parametrize(("n", "d_x", "d_y"), SHAPES)
+def test_rotated_sides_have_the_errors_of_those_that_are_not(n, d_x, d_y, repeated):
+    """Training rows leave part of a rotation open; what is put there must not depend on columns, nor on rounding."""
+    x, y = pair(n, d_x, d_y)
+    turned_x, turned_y = x @ rotation(d_x, 1), 3 * y @ rotation(d_y, 2) + 5
+    if repeated:
+        for one, other in ((x, y), (turned_x, turned_y)):
+            one[3], other[3], other[8] = one[0], other[0], other[7]
+    settings = {"rungs": RUNGS, "n_null": 0, "n_boot": 0, "worst_case": False}
+    plain, turned = isorep.compare(x, y, **settings), isorep.compare(turned_x, turned_y, **settings)
+    exchanged = isorep.compare(y, x, **settings)
+    for name in RUNGS:
+        for way, back in (("forward", "reverse"), ("reverse", "forward")):
+            error = getattr(plain, way).rungs[name].held_out
+            assert getattr(exchanged, back).rungs[name].held_out.mean == pytest.approx(error.mean, rel=1e-9)
+            if name in ("rigid", "linear"):
+                assert getattr(turned, way).rungs[name].held_out.mean == pytest.approx(error.mean, rel=1e-7)
+                assert getattr(turned, way).rungs[name].held_out.sup == pytest.approx(error.sup, rel=1e-7)
+
+
+@pytest.mark.parametrize(("n", "d_x", "d_y"), SHAPES)
+def test_the_real_pairing_of_the_null_has_the_errors_of_the_ladder(n, d_x, d_y):
+    result = isorep.compare(*pair(n, d_x, d_y), rungs=RUNGS, n_null=5, n_boot=0, worst_case=False)
+    for direction in (result.forward, result.reverse):
+        for rung in direction.rungs.values():
+            assert rung.null.observed == pytest.approx(rung.held_out.mean, rel=1e-7)
+
+
+def test_linear_maps_of_some_more_rows_than_columns_are_those_of_least_norm():
+    """Training rows are fewer than columns, and all rows are not."""
+    x, y = pair(30, 26, 25)
+    result = isorep.compare(x, y, rungs=("linear",), n_null=0, n_boot=0, worst_case=False, folds=30)
+    errors = [
+        np.linalg.norm(y[i] - y[rest].mean(axis=0) - (x[i] - x[rest].mean(axis=0)) @ matrix)
+        for i, rest, matrix in (
+            (i, rest, np.linalg.pinv(x[rest] - x[rest].mean(axis=0)) @ (y[rest] - y[rest].mean(axis=0)))
+            for i, rest in ((i, np.delete(np.arange(30), i)) for i in range(30))
+        )
+    ]
+    assert result.rungs["linear"].held_out.mean * result.rungs["linear"].unit == pytest.approx(
+        np.mean(errors), rel=1e-7
+    )
+
+
+@pytest.mark.parametrize("size", [1e3, 1e6, 1e9])
+def test_an_outlier_that_is_held_out_has_no_part_in_what_counts_as_rounding(size):
+    """Float32 rows beside one a million times as long are no rounding where maps are fitted without that one."""
+    x, y = (rows.astype(np.float32) for rows in pair(40, 70, 70))
+    x[7], y[7] = x[7] * np.float32(size), y[7] * np.float32(size)
+    settings = {"rungs": ("linear",), "n_null": 0, "n_boot": 0, "worst_case": False}
+    one, other = (isorep.compare(x.astype(t), y.astype(t), **settings).rungs["linear"] for t in ("f4", "f8"))
+    assert one.held_out.sup == pytest.approx(other.held_out.sup, rel=1e-3)
+    assert one.held_out.mean < 0.9
+
+
+def test_rows_that_are_all_alike_but_one_have_errors():
+    x, y = pair(40, 70, 70)
+    x[1:] = x[1]
+    for one, other, way in ((x, y, "forward"), (y, x, "reverse")):
+        rungs = getattr(isorep.compare(one, other, n_null=10, worst_case=False), way).rungs
+        assert all(rung.held_out.mean < 3 and rung.null.mean < 3 for rung in rungs.values())
+    with pytest.raises(isorep.InputError, match="all rows of source are identical"):
+        isorep.compare(np.ones_like(x), y)
+
+
 @pytest.mark.parametrize("kind", ["plain", "widths", "narrow target", "constant", "float32"])
 def test_many_runs_have_the_errors_of_pairs(kind):
     x, y = shaped(kind)
@@ -168,32 +237,74 @@ def test_rows_of_the_worst_case_are_bracketed_in_their_span():
 @pytest.mark.parametrize("shape", [(20, 50), (50, 20)])
 def test_coordinates_keep_products_and_do_not_change_when_rows_are_rotated(shape, rng):
     x = rng.normal(size=shape) + 5.0
-    span = RowSpan.of(x, "x")
+    span = RowSpan.of(x, "x", 16)
     centred = x - x.mean(axis=0)
     np.testing.assert_allclose(span.rows @ span.rows.T, centred @ centred.T, atol=1e-10)
     np.testing.assert_allclose(span.rows @ span.axes, centred, atol=1e-12)
     np.testing.assert_allclose(span.axes @ span.axes.T, np.eye(span.width), atol=1e-12)
-    assert span.width == min(shape)
-    turned = RowSpan.of(x @ rotation(shape[1], 0), "x")
-    if shape[0] < shape[1]:
-        np.testing.assert_allclose(turned.rows[:, :-1], span.rows[:, :-1], atol=1e-9)  # the last one is rounding
+    assert span.width == min(shape[0] - 1, shape[1])
+    turned = RowSpan.of(x @ rotation(shape[1], 0), "x", 16)
+    np.testing.assert_allclose(turned.rows, span.rows, atol=1e-9)
 
 
-def test_only_rows_fewer_than_columns_have_coordinates(rng):
-    x, y = rng.normal(size=(20, 20)), rng.normal(size=(20, 3))
-    assert spans_of_few(x, y, ("x", "y")) is None
-    assert spans_of_few(x[:19], y[:19], ("x", "y")) is not None
+def test_the_order_in_memory_changes_no_bit():
+    x, y = pair(40, 70, 60)
+    settings = {"n_null": 3, "n_boot": 0, "worst_case": False}
+    one, other = (isorep.compare(each, y, **settings) for each in (x, np.asfortranarray(x)))
+    assert {name: rung.held_out for name, rung in one.rungs.items()} == {
+        name: rung.held_out for name, rung in other.rungs.items()
+    }
+
+
+def test_rows_are_few_where_training_rows_are_no_more_than_columns(rng):
+    x, y = rng.normal(size=(20, 15)), rng.normal(size=(20, 3))
+    assert spans_of_few(x, y, ("x", "y"), 16) is None
+    wide, narrow = spans_of_few(x, y, ("x", "y"), 15)
+    assert narrow.rows is narrow.centred
+    assert wide.rows is not wide.centred
 
 
 def test_least_squares_from_rows_is_that_of_a_pseudo_inverse(rng):
     x, y = rng.normal(size=(30, 80)), rng.normal(size=(30, 4))
-    span, chosen = RowSpan.of(x, "x"), np.arange(25)
+    span, chosen = RowSpan.of(x, "x", 25), np.arange(25)
     target = y[chosen] - y[chosen].mean(axis=0)
     found = span.axes.T @ span.least_squares(chosen, target)
     np.testing.assert_allclose(found, np.linalg.pinv(x[chosen] - x[chosen].mean(axis=0)) @ target, atol=1e-10)
 
 
+def test_equal_rows_have_equal_coordinates_and_one_axis(rng):
+    x = rng.normal(size=(20, 50))
+    x[3] = x[9] = x[0]
+    span = RowSpan.of(x, "x", 16)
+    assert span.width == 17
+    np.testing.assert_array_equal(span.rows[[3, 9]], span.rows[[0, 0]])
+    np.testing.assert_allclose(span.rows @ span.axes, x - x.mean(axis=0), atol=1e-12)
+
+
+def test_columns_that_do_not_vary_among_chosen_rows_are_no_directions(rng):
+    x = np.hstack([rng.normal(size=(30, 60)), np.eye(30)])
+    span, chosen = RowSpan.of(x, "x", 25), np.arange(25)
+    target = rng.normal(size=(25, 2))
+    target -= target.mean(axis=0)
+    expected = np.linalg.pinv(x[chosen] - x[chosen].mean(axis=0)) @ target
+    np.testing.assert_allclose(span.axes.T @ span.least_squares(chosen, target), expected, atol=1e-10)
+
+
 def test_widths_whose_columns_cannot_be_matched_are_refused_with_the_remedy():
     wide = np.broadcast_to(np.float32(1), (5, 200_000))
-    with pytest.raises(isorep.InputError, match="leave signed_permutation out of the rungs"):
-        isorep.compare(wide, wide)
+    for call in (isorep.compare, lambda *runs: isorep.compare_many(runs)):
+        with pytest.raises(isorep.InputError, match="leave signed_permutation out of the rungs"):
+            call(wide, wide)
+
+
+def test_columns_too_many_to_be_matched_unasked_have_no_correlations_of_dimensions(monkeypatch, tmp_path):
+    runs = pair(30, 50, 45)
+    monkeypatch.setattr(modules["isorep.comparison.many_errors"], "MATCHED_UNASKED", 49)
+    result = isorep.compare_many(runs, rungs=("rigid", "linear"), n_null=0)
+    assert [each.correlation for each in result.dimensions] == [None, None]
+    assert result.dimensions[1].r2.shape == (45,)
+    assert result.to_dict()["dimensions"][0]["correlation"] is None
+    result.to_html(tmp_path / "page.html")
+    assert "Single dimensions" in (tmp_path / "page.html").read_text()
+    asked = isorep.compare_many(runs, rungs=("signed_permutation", "linear"), n_null=0)
+    assert asked.dimensions[1].correlation.shape == (45,)

@@ -154,7 +154,7 @@ def test_draws_of_more_columns_than_rows_are_those_in_the_span_of_the_rows(wide,
     shuffles, scoring = Shuffles(n), Scoring(assign_folds(n, 4, None, rng))
 
     def errors(x, y, names):
-        spans = spans_of_few(x, y, ("x", "y"))
+        spans = spans_of_few(x, y, ("x", "y"), 30)
         few = FewRows(spans, np.arange(n))
         training = TrainingSet(Moments.from_rows(x, y), (1e-16, 1e-16), few=few)
         inside = Refitted(

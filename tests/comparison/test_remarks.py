@@ -266,6 +266,8 @@ def test_few_rows_are_said_to_be_few_and_rotations_undetermined():
     assert few.startswith("only 499 rows for 100 dimensions (fewer than 5 per dimension)")
     assert len(about_size(126, 100, 5)) == 1
     assert "part of the rotation is undetermined" in about_size(125, 100, 5)[1]
+    assert len(about_size(125, 100, 5, rank=100)) == 2
+    assert len(about_size(125, 100, 5, rank=99)) == 1  # the training rows span one of both sides
 
 
 def test_few_groups_and_few_shuffles_are_told():

@@ -23,6 +23,7 @@ from .null import Refitted, Scene, Splits, refitted_inside
 from .residuals import identity_norms, norms_of
 
 BY_COLUMN = ("identity", "signed_permutation")
+MATCHED_UNASKED = 4096  # columns up to which they are matched without the signed permutation, where rows are few
 _MATRICES = 8  # of all columns, that two matchings side by side hold
 
 
@@ -31,8 +32,8 @@ def require_memory_of_matching(d_x: int, d_y: int) -> None:
     needed, there = 8.0 * _MATRICES * max(d_x, d_y) ** 2, memory_size()
     if there and needed > there:
         raise InputError(
-            f"{d_x} and {d_y} columns need about {needed / 2**30:.0f} GiB to be matched one to one and this machine "
-            f"has {there / 2**30:.0f} GiB: leave signed_permutation out of the rungs, or reduce the width first, for "
+            f"{d_x} and {d_y} columns need about {needed / 2**30:.3g} GiB to be matched one to one and this machine "
+            f"has {there / 2**30:.3g} GiB: leave signed_permutation out of the rungs, or reduce the width first, for "
             "example by PCA"
         )
 

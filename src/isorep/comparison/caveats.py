@@ -35,7 +35,12 @@ def collect_caveats(
     sides, design, moments = (result.source, result.target), ladder.design, ladder.moments
     return [
         *about_time(result.left_out, result.settings["stopped"]),
-        *about_size(result.source.rows, max(side.columns for side in sides), result.settings["folds"]),
+        *about_size(
+            result.source.rows,
+            max(side.columns for side in sides),
+            result.settings["folds"],
+            min(side.rank for side in sides),
+        ),
         *about_pairing(result, ladder),
         *_about_rows(result, match),
         *design.pair.reading,
@@ -185,15 +190,18 @@ def too_few_rows(rows: int, width: int) -> bool:
     return rows < 5 * width
 
 
-def about_size(rows: int, width: int, folds: int) -> list[str]:
-    """Effects of few rows on the linear and the rigid rung."""
+def about_size(rows: int, width: int, folds: int, rank: int | None = None) -> list[str]:
+    """Effects of few rows on the linear and the rigid rung.
+
+    ``rank`` is that of both sides: a rotation has an open part where both vary outside of the training rows' span.
+    """
     if not too_few_rows(rows, width):
         return []
     said = [
         f"only {rows} rows for {width} dimensions (fewer than 5 per dimension): the in-sample linear error is "
         "overfitted and no evidence of agreement; use the held-out error"
     ]
-    if rows * (1 - 1 / folds) <= width:
+    if rows * (1 - 1 / folds) <= (width if rank is None else rank):
         said.append(
             "training sets have no more rows than dimensions: part of the rotation is undetermined, and an arbitrary "
             "choice of it enters held-out rigid errors"

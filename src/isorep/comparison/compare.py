@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import InputError
 from ..moments import require_memory
 from ..pairs import hold_out, open_pair
-from ..resampling import common_codes
+from ..resampling import common_codes, least_training_rows
 from ..row_span import spans_of_few
 from ..rows import Deadline, Progress, equal_rows, no_progress
 from ..settings import check_choice, check_counts, check_seed, check_tolerance
@@ -161,7 +161,7 @@ def compare(
         units, fold_of, repeats = hold_out(codes, labels, folds, classes, for_folds)
         if "ica" in names and units is not None and int(units.max()) + 1 < PARTS:
             names = [name for name in names if name != "ica"]
-        spans = spans_of_few(pair.x, pair.y, pair.names)
+        spans = spans_of_few(pair.x, pair.y, pair.names, least_training_rows(fold_of))
         design = Design(pair, fold_of, folds, units, names, progress or no_progress, classes, repeats.scored, spans)
         widths = pair.x.shape[1], pair.y.shape[1]
         matched = "signed_permutation" in names  # of all columns, however few the rows

@@ -50,17 +50,22 @@ def least_norm_weights(rows: Array, products: Array, train: Array, scored: Array
     """
     if len(train) <= rows.shape[1]:
         among = products[np.ix_(train, train)]
+        whole = np.trace(among)
         to_mean = among.mean(axis=0)
         of_mean = to_mean.mean()
         among = among - to_mean - to_mean[:, None] + of_mean
-        among += np.trace(among) / len(train) ** 2  # along the mean, where centred rows have no products
+        squares = np.trace(among)  # few digits of them are left where the rows are far from the origin
+        among += squares / len(train) ** 2  # along the mean, where centred rows have no products
         inverse = _sound_inverse(among, max(_INDEPENDENT, rank_tolerance(rounding) ** 2))
-        if inverse is not None:
+        if inverse is not None and squares > _INDEPENDENT * whole:
             across = products[np.ix_(scored, train)]
             return np.asarray((across - across.mean(axis=1, keepdims=True) - to_mean + of_mean) @ inverse)
     fitted = rows[train]
     mean = fitted.mean(axis=0)
-    return np.asarray((rows[scored] - mean) @ np.linalg.pinv(fitted - mean, rcond=rank_tolerance(rounding)))
+    left, values, right = np.linalg.svd(fitted - mean, full_matrices=False)
+    keep = values > rank_tolerance(rounding) * values.max(initial=0.0)
+    keep[len(train) - 1 :] = False  # rows about their mean
+    return np.asarray(((rows[scored] - mean) @ right[keep].T / values[keep]) @ left[:, keep].T)
 
 
 def _sound_inverse(matrix: Array, least: float) -> Array | None:

@@ -77,8 +77,12 @@ class TrainingSet:
 
 @cache
 def any_turn(width: int) -> Array:
-    """The rotation of what few rows leave undetermined: one that is drawn, as rounding must not choose the true one."""
-    return haar(width, np.random.default_rng(0))
+    """The rotation of what few rows leave undetermined: one that is drawn, as rounding must not choose the true one.
+
+    It is its own inverse, so that exchanging the sides exchanges the directions of the comparison.
+    """
+    turn = haar(width, np.random.default_rng(0))
+    return np.asarray(turn * np.where(np.arange(width) % 2, -1.0, 1.0) @ turn.T)
 
 
 def fit_all(
@@ -264,7 +268,8 @@ def unmix(
         if everything and values.dtype in FLOATS:  # the passes read a file themselves
             return _fitted_ica(values, rounding_of(values), seed, deadline, partial(tell, job))
         sample = read_rows(values, slice(None) if everything else rows)
-        if len(sample) < 2 or not (sample != sample[0]).any():  # differences of float16 may overflow
+        as_given = sample if spans is None else read_rows(given[run], rows)  # coordinates of equal rows may differ
+        if len(sample) < 2 or not (as_given != as_given[0]).any():  # differences of float16 may overflow
             return _no_components(values.shape[1])
         sample = sample if sample.dtype in FLOATS else sample.astype(np.float64)
         if part is None:

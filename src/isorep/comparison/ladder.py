@@ -20,7 +20,7 @@ from ..row_span import RowSpan
 from ..rows import Deadline, Progress, select
 from ..threads import WIDE_MATRIX
 from . import figures
-from .by_column import BY_COLUMN, ByColumn, Matched, scenes_of
+from .by_column import BY_COLUMN, MATCHED_UNASKED, ByColumn, Matched, scenes_of
 from .diameter import Diameter, find_diameter
 from .fits import PARTS, FewRows, TrainingSet, UnmixedSide, fit_all, ica_rung_by_part, paired_sample, unmix
 from .intervals import Ends, pulled_rungs, through_maps
@@ -30,7 +30,6 @@ from .result import Direction, Rung
 from .verdict import judge
 from .worst_case import certify, sample_claim
 
-_MATCHED_UNASKED = 4096  # columns up to which they are matched for a figure alone, where rows are fewer
 _SHORT_WORST_CASE = 2e9  # rows x width^2 up to which the worst case is bracketed unasked
 
 
@@ -427,7 +426,7 @@ def _matching(ladder: Ladder) -> figures.Matching | None:
     total, columns = ladder.moments.total, ladder.columns
     if columns is None:
         matched, cross = match_signed(padded(total.xy))[0], lambda source, target: total.xy[np.ix_(source, target)]
-    elif ladder.permutations or max(columns.widths) <= _MATCHED_UNASKED:
+    elif ladder.permutations or max(columns.widths) <= MATCHED_UNASKED:
         matched, cross = columns.of_all_rows.columns, columns.cross
     else:
         return None

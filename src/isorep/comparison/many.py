@@ -19,13 +19,13 @@ from ..errors import InputError
 from ..moments import joint_moments, merged, require_joint_memory
 from ..pairs import Repeats, broken_pairing, describe_side, hold_out, rms_radius, working_dtype
 from ..representation import Array, Matrix, rounding_of
-from ..resampling import Null, Shuffles, assign_folds
+from ..resampling import Null, Shuffles, assign_folds, least_training_rows
 from ..results import decimals
 from ..row_span import RowSpan
 from ..rows import Deadline, Progress, equal_rows, no_progress, read_rows, select
 from ..settings import check_counts, check_seed, check_tolerance
 from ..threads import Crew, one_blas_thread
-from .by_column import scenes_of
+from .by_column import require_memory_of_matching, scenes_of
 from .caveats import (
     about_classes,
     about_components,
@@ -144,6 +144,8 @@ def compare_many(
     with watch("reading"):
         gathered = gather(runs, names, groups, join, within)
         require_joint_memory([min(width, gathered.n) for width in gathered.widths], folds)
+        if "signed_permutation" in wanted:
+            require_memory_of_matching(*sorted(gathered.widths)[-2:])
         design = design_of(gathered, wanted, folds, random_state, progress or no_progress)
     result, background = ensemble(design, tolerance, residuals, n_null, deadline, watch, preview)
     settings = {
@@ -213,8 +215,9 @@ def design_of(runs: Runs, rungs: list[str], n_folds: int, seed: int, report: Pro
     rows = np.arange(runs.n) if repeats.scored is None else np.flatnonzero(repeats.scored)
     if len(rows) > MOST_ROWS:
         rows = np.sort(for_rows.choice(rows, MOST_ROWS, replace=False))
-    few = runs.n < max(runs.widths)
-    spans = [RowSpan.of(*each) for each in zip(runs.values, runs.names, strict=True)] if few else None
+    least, spans = least_training_rows(fold_of), None
+    if least <= max(runs.widths):
+        spans = [RowSpan.of(values, name, least) for values, name in zip(runs.values, runs.names, strict=True)]
     return ManyDesign(runs, rungs, n_folds, seed, report, labels, fold_of, repeats, rows, spans, for_ica, seeds[2])
 
 
@@ -264,7 +267,9 @@ def ensemble(
         if preview is not None:
             preview(scored.means())
         dimensions = dimensions_of(
-            pairs.matched_columns, pairs.spreads, squares["linear"].columns if "linear" in squares else None
+            pairs.matched_columns if pairs.matches_columns else None,
+            pairs.spreads,
+            squares["linear"].columns if "linear" in squares else None,
         )
         shares = half_shares(design.runs.values, means, radii)
         sides = tuple(map(describe_side, names, design.runs.values, factors, radii, shares))
@@ -495,7 +500,12 @@ def collect_caveats(result: Ensemble, design: ManyDesign, background: Background
     seed = result.settings["random_state"]
     return [
         *about_time(result.left_out, result.settings["stopped"]),
-        *about_size(sides[0].rows, max(side.columns for side in sides), result.settings["folds"]),
+        *about_size(
+            sides[0].rows,
+            max(side.columns for side in sides),
+            result.settings["folds"],
+            sorted(side.rank for side in sides)[-2],
+        ),
         *_about_pairing(result, runs),
         *_about_rows(runs, len(design.rows), design.repeats.scored is not None),
         *runs.reading,

@@ -24,7 +24,7 @@ from ..results import Record, largest, least
 from ..row_span import RowSpan
 from ..rows import ProjectedRows, block_rows, blocks, map_blocks, map_rows
 from ..threads import Crew
-from .by_column import BY_COLUMN, ByColumn
+from .by_column import BY_COLUMN, MATCHED_UNASKED, ByColumn
 from .fits import FewRows, TrainingSet, UnmixedSide, fit, ica_rung
 from .recurrence import MatchedColumns
 from .residuals import FittedRung, Maps
@@ -178,6 +178,12 @@ class AllPairs:
             return {}
         names = [name for name in self.rungs if name in BY_COLUMN]
         return {name: columns.rung(name, self.fold_of, len(self.folds)).norms for name in names}
+
+    @property
+    def matches_columns(self) -> bool:
+        """Whether columns are matched on all rows, which may take longer than all else where rows are few."""
+        widest = max(len(spread) for spread in self.spreads)
+        return self._spans is None or "signed_permutation" in self.rungs or widest <= MATCHED_UNASKED
 
     def matched_columns(self, i: int, j: int) -> MatchedColumns:
         """The columns of a pair matched by signed permutation on all rows."""

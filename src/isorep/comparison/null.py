@@ -205,7 +205,7 @@ class Refitted:
 
 
 def refitted_inside(spans: tuple[RowSpan, RowSpan], training: TrainingSet, names: Sequence[str]) -> Refitted:
-    """Rungs that turn axes, where rows are fewer than columns: in coordinates, without those that are rounding."""
+    """Rungs that turn axes, where rows are few: in coordinates, without those that are rounding."""
     axes = [span.above_rounding() for span in spans]
     x, y = (span.rows @ each.T for span, each in zip(spans, axes, strict=True))
     if training.icas is not None:

@@ -25,11 +25,11 @@ class Dimensions(Record):
 
     ``r2`` is the mean over the other runs of the held-out R² of a linear prediction from each (None without the linear
     rung). ``correlation`` is the mean absolute correlation with the dimension matched by signed permutation on all
-    rows, 0 where a narrower run has none left.
+    rows, 0 where a narrower run has none left (None for few rows of tens of thousands of columns, without that rung).
     """
 
     r2: Array | None
-    correlation: Array
+    correlation: Array | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,12 +88,23 @@ class MatchedColumns:
 
 
 def dimensions_of(
-    matched: Callable[[int, int], MatchedColumns], spreads: Sequence[Array], columns: tuple[Array, ...] | None
+    matched: Callable[[int, int], MatchedColumns] | None, spreads: Sequence[Array], columns: tuple[Array, ...] | None
 ) -> tuple[Dimensions, ...]:
     """Per-dimension reproducibility, from the sums of squares of every run's columns and the columns of every two runs.
 
     ``columns`` are the held-out squared errors (sources, columns) of the linear rung.
     """
+    correlation = None if matched is None else _mean_correlations(matched, spreads)
+    return tuple(
+        Dimensions(
+            None if columns is None else _mean_r2(columns[run], spread, run),
+            None if correlation is None else correlation[run],
+        )
+        for run, spread in enumerate(spreads)
+    )
+
+
+def _mean_correlations(matched: Callable[[int, int], MatchedColumns], spreads: Sequence[Array]) -> list[Array]:
     count = len(spreads)
     correlation = [np.zeros(len(spread)) for spread in spreads]
     for i in range(count):
@@ -104,10 +115,7 @@ def dimensions_of(
             strength = np.divide(shared, sizes, out=np.zeros_like(shared), where=sizes > 0)
             correlation[i][pair.source] += strength / (count - 1)
             correlation[j][pair.target] += strength / (count - 1)
-    return tuple(
-        Dimensions(None if columns is None else _mean_r2(columns[run], spreads[run], run), correlation[run])
-        for run in range(count)
-    )
+    return correlation
 
 
 def _mean_r2(errors: Array, spread: Array, run: int) -> Array:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..pairs import MOST, Pair, Side
 from ..representation import Array, Representation, RowMatch
+from ..resampling import least_training_rows
 from ..row_span import spans_of_few
 from ..rows import Deadline, no_progress, read_rows
 from .fits import RUNGS
@@ -145,7 +146,7 @@ def _view(
     )
     labels = None if labels is None else np.unique(labels, return_inverse=True)[1]
     names = [rung for rung in ladder.design.names if rung != "ica"]
-    spans = spans_of_few(pair.x, pair.y, pair.names)
+    spans = spans_of_few(pair.x, pair.y, pair.names, least_training_rows(fold_of))
     design = Design(pair, fold_of, ladder.design.n_folds, labels, names, no_progress, within, scored, spans)
     deadline.leave()
     again = climb(design, measure(design))

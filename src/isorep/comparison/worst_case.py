@@ -176,7 +176,7 @@ def certify(
     x, y = brought_here(x, NEAR_CELLS), brought_here(y, NEAR_CELLS)
     if in_chunks(x) is None or in_chunks(y) is None:  # both here, or both there
         x, y = brought_here(x), brought_here(y)
-    spans = spans_of_few(x, y, ("source", "target"))
+    spans = spans_of_few(x, y, ("source", "target"), int(x.shape[0]))
     if spans is not None:  # all distances are kept within the span of the rows
         x, y = (each.rows for each in spans)
         moments = Moments.from_rows(x, y)

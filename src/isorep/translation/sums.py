@@ -44,6 +44,12 @@ class Split:
         """The test rows, used for neither fitting nor selection, in order."""
         return np.flatnonzero(self.codes == self.n_codes - 1)
 
+    @property
+    def least_training_rows(self) -> int:
+        """The rows of the smallest training set of the selection."""
+        sizes = np.bincount(np.maximum(self.codes, self.n_shells - 1))[self.n_shells - 1 : -1]
+        return int(sizes.sum() - sizes.max())
+
     def selection_folds(self, moments: list[Moments]) -> list[Moments]:
         """The folds that strengths, ranks and the kind of map are chosen on."""
         return [merged(moments[: self.n_shells]), *moments[self.n_shells : -1]]
@@ -156,9 +162,10 @@ class Sums:
 def sum_rows(pair: Pair, split: Split, report: Progress) -> Sums:
     """One pass over all rows."""
     x, y, progress = pair.x, pair.y, partial(report, "moments")
-    few = int(x.shape[0]) < max(int(x.shape[1]), int(y.shape[1]))
+    least = split.least_training_rows
+    few = least <= max(int(x.shape[1]), int(y.shape[1]))
     require_memory(x.shape[1], y.shape[1], 1 if few else split.n_codes)  # few pairs leave maps and a whitener
-    spans = spans_of_few(x, y, pair.names)
+    spans = spans_of_few(x, y, pair.names, least)
     if spans is not None:
         return _sum_few(pair, split, spans, progress)
     codes = fold_moments(x, y, split.codes, split.n_codes, names=pair.names, progress=progress)
