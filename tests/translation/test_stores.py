@@ -2,6 +2,11 @@
 
 import gzip
 import json
+import os
+import pickle
+import sqlite3
+from datetime import UTC, datetime
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -759,6 +764,50 @@ def test_a_point_without_the_vector_is_named(tmp_path, translator):
     store = open_store(f"qdrant:{tmp_path / 'q'}::old", f"qdrant:{tmp_path / 'q'}::new")
     with pytest.raises(InputError, match="point 3 of old has no vector 'txt'"):
         survey(translator, store)
+
+
+class Attack:
+    """Runs a command when it is unpickled."""
+
+    def __reduce__(self):
+        return os.system, ("touch executed",)
+
+
+@pytest.mark.parametrize("where", ["another collection", "the point", "its payload"])
+def test_points_of_a_qdrant_folder_are_never_executed(tmp_path, monkeypatch, where):
+    monkeypatch.chdir(tmp_path)
+    models = pytest.importorskip("qdrant_client").models
+    params = models.VectorParams(size=6, distance=models.Distance.DOT)
+    for name in ("old", "other"):
+        qdrant_points(tmp_path / "q", name, OLD[:5].tolist(), vectors_config=params)
+    chosen = "other" if where == "another collection" else "old"
+    attack = models.PointStruct.model_construct(id=3, vector=OLD[3].tolist(), payload={"n": Attack()})
+    with sqlite3.connect(tmp_path / "q" / "collection" / chosen / "storage.sqlite") as database:
+        evil = pickle.dumps(attack if where == "its payload" else Attack())
+        database.execute("UPDATE points SET point = ?", (evil,))
+    database.close()
+    with pytest.raises(InputError, match=r"a point holds posix\.system, which is not unpickled"):
+        open_store(f"qdrant:{tmp_path / 'q'}::old", f"qdrant:{tmp_path / 'q'}::new")
+    assert not (tmp_path / "executed").exists()
+
+
+def test_times_and_ids_in_payloads_of_a_qdrant_folder_are_read(tmp_path, translator):
+    models = pytest.importorskip("qdrant_client").models
+    qdrant = pytest.importorskip("qdrant_client").QdrantClient(path=str(tmp_path / "q"))
+    qdrant.create_collection("old", vectors_config=models.VectorParams(size=6, distance=models.Distance.DOT))
+    payload = {"at": datetime.now(UTC), "on": datetime.now(UTC).date(), "of": uuid4()}
+    qdrant.upsert("old", [models.PointStruct(id=str(uuid4()), vector=OLD[0].tolist(), payload=payload)])
+    qdrant.close()
+    assert survey(translator, open_store(f"qdrant:{tmp_path / 'q'}::old", f"qdrant:{tmp_path / 'q'}::new")) is not None
+
+
+def test_a_damaged_qdrant_folder_is_refused(tmp_path):
+    models = pytest.importorskip("qdrant_client").models
+    params = models.VectorParams(size=6, distance=models.Distance.DOT)
+    qdrant_points(tmp_path / "q", "old", OLD[:5].tolist(), vectors_config=params)
+    (tmp_path / "q" / "collection" / "old" / "storage.sqlite").write_bytes(b"nonsense" * 100)
+    with pytest.raises(InputError, match="q cannot be opened: file is not a database"):
+        open_store(f"qdrant:{tmp_path / 'q'}::old", f"qdrant:{tmp_path / 'q'}::new")
 
 
 @pytest.mark.parametrize("named", [True, False])
