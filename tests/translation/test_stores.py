@@ -322,6 +322,45 @@ def test_a_faiss_index_keeps_the_power_of_its_metric(tmp_path, translator, kind)
     np.testing.assert_allclose(found.search(new[:1], 5)[0][0], sums, rtol=1e-4, atol=1e-6)
 
 
+def test_a_faiss_index_takes_no_more_memory_than_its_file(tmp_path, monkeypatch):
+    faiss = pytest.importorskip("faiss")
+    if not hasattr(faiss, "set_deserialization_vector_byte_limit"):
+        pytest.skip("this version of FAISS knows no limit")
+    index = faiss.IndexFlatL2(6)
+    index.add(OLD)
+    path = tmp_path / "in.faiss"
+    faiss.write_index(index, str(path))
+    before, read, limits = faiss.get_deserialization_vector_byte_limit(), faiss.read_index, []
+    monkeypatch.setattr(faiss, "read_index", lambda name: (limits.append(limit()), read(name))[1])
+    limit = faiss.get_deserialization_vector_byte_limit
+    open_store(path, tmp_path / "out.faiss")
+    assert limits == [path.stat().st_size]
+    stored, size = path.read_bytes(), np.int64(200 * 6).tobytes()  # of the vectors, in numbers
+    assert stored.count(size) == 1
+    path.write_bytes(stored.replace(size, np.int64(2**31).tobytes()))
+    with pytest.raises(InputError, match=r"in\.faiss is not a FAISS index"):
+        open_store(path, tmp_path / "out.faiss")
+    assert limit() == before
+
+
+def test_a_faiss_index_of_lists_in_another_file_or_of_fewer_vectors_is_refused(tmp_path):
+    faiss = pytest.importorskip("faiss")
+    index = faiss.IndexIVFFlat(faiss.IndexFlatL2(6), 6, 4)
+    index.train(OLD)
+    index.add(OLD)
+    index.ntotal = 201
+    faiss.write_index(index, str(tmp_path / "in.faiss"))
+    with pytest.raises(InputError, match="declares 201 vectors and holds 200"):
+        open_store(tmp_path / "in.faiss", tmp_path / "out.faiss")
+    index.ntotal = 200
+    lists = faiss.OnDiskInvertedLists(4, index.code_size, str(tmp_path / "elsewhere"))
+    lists.merge_from(index.invlists, 0)
+    index.replace_invlists(lists, False)
+    faiss.write_index(index, str(tmp_path / "in.faiss"))
+    with pytest.raises(InputError, match="names another file for its vectors"):
+        open_store(tmp_path / "in.faiss", tmp_path / "out.faiss")
+
+
 def test_a_quantised_faiss_index_is_refused(tmp_path):
     faiss = pytest.importorskip("faiss")
     index = faiss.IndexPQ(6, 2, 4)
