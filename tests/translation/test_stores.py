@@ -343,6 +343,16 @@ def test_a_faiss_index_takes_no_more_memory_than_its_file(tmp_path, monkeypatch)
     assert limit() == before
 
 
+def test_vectors_that_faiss_cannot_cluster_are_refused(tmp_path, translator):
+    faiss = pytest.importorskip("faiss")
+    index = faiss.IndexIVFFlat(faiss.IndexFlatL2(6), 6, 4)
+    index.train(OLD)
+    index.add(OLD * np.float32(1e30))
+    faiss.write_index(index, str(tmp_path / "in.faiss"))
+    with pytest.raises(InputError, match="so large that their distances overflow"):
+        translated(translator, tmp_path / "in.faiss", tmp_path / "out.faiss")
+
+
 def test_a_faiss_index_of_lists_in_another_file_or_of_fewer_vectors_is_refused(tmp_path):
     faiss = pytest.importorskip("faiss")
     index = faiss.IndexIVFFlat(faiss.IndexFlatL2(6), 6, 4)

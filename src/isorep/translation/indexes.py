@@ -108,7 +108,10 @@ class FaissIndex:
         new = faiss.IndexIVFFlat(quantiser, task.width, lists, old.metric_type)
         new.nprobe = min(old.nprobe, lists)
         spread = np.unique(np.linspace(0, self.rows - 1, min(self.rows, _TRAINED * lists)).astype(np.int64))
-        new.train(self._new(spread, task))
+        vectors = self._new(spread, task)
+        if not np.isfinite(np.einsum("ij,ij->i", vectors, vectors)).all():  # FAISS would end the process
+            raise InputError(f"{self.name} holds vectors so large that their distances overflow in float32")
+        new.train(vectors)
         return new, said
 
     def _new(self, rows: Array, task: Task) -> Array:
