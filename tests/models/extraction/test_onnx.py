@@ -89,6 +89,12 @@ def test_nothing_is_reported_to_the_makers_of_onnxruntime(tmp_path):
     assert list((tmp_path / "empty").rglob("*")) == []
 
 
+def test_endless_nodes_are_refused(tmp_path):
+    graph = b"".join(part(1, part(2, str(number))) for number in range(100_001)) + part(12, value("0", "n", 3))
+    with pytest.raises(InputError, match="has 100001 nodes, and up to 100000 are read"):
+        read_graph(model(graph), tmp_path / "a.onnx")
+
+
 def test_a_kind_of_node_that_no_class_can_be_called_is_escaped(tmp_path):
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     graph = node("Mat\0Mul", ["x", "w"], "y") + weights() + part(11, value("x", "n", 4)) + part(12, value("y", "n", 3))
