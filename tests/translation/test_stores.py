@@ -698,6 +698,22 @@ def late(translator):
     return rows, expected(translator, rows * np.float32(0.05))
 
 
+def test_a_damaged_lancedb_table_is_named_and_no_folder_is_left(tmp_path, translator):
+    lancedb = pytest.importorskip("lancedb")
+    pa = pytest.importorskip("pyarrow")
+    cells = pa.FixedSizeListArray.from_arrays(pa.array(OLD.ravel()), 6)
+    lancedb.connect(str(tmp_path / "db")).create_table("old", pa.table({"vector": cells}))
+    place = f"lancedb:{tmp_path / 'db'}::old"
+    whole = open_store(place, f"lancedb:{tmp_path / 'new'}::new")
+    path = next((tmp_path / "db").rglob("data/*.lance"))
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(InputError, match="cannot be read, it may be damaged"):
+        list(whole.blocks())
+    with pytest.raises(InputError, match=r"may be damaged|cannot be opened"):
+        translated(translator, place, f"lancedb:{tmp_path / 'new'}::new")
+    assert [each.name for each in tmp_path.iterdir()] == ["db"]
+
+
 @pytest.mark.parametrize("kind", ["npz", "parquet", "jsonl", "lancedb"])
 def test_one_scale_holds_the_largest_value_wherever_it_is(tmp_path, translator, late, kind):
     rows, wanted = late
