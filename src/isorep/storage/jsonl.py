@@ -192,7 +192,7 @@ def _as_ids(labels: list[Any], path: Path) -> Array:
     """Labels as whole numbers if all are, and fit into 64 bits; otherwise as text."""
     if all(type(each) is int and abs(each) < 2**63 for each in labels):
         return np.array(labels, np.int64)
-    return as_ids(as_text(labels, path.stat().st_size, "the ids"))
+    return as_ids(as_text(labels, path.stat().st_size, "the text of ids"))
 
 
 def opened(path: Path, mode: str, name: str | None = None) -> Any:

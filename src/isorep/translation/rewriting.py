@@ -65,7 +65,7 @@ def labels(cells: list[Any], name: str, start: int, required: bool) -> Array | N
             return None
     if all(type(cell) is int and abs(cell) < 2**63 for cell in cells):
         return np.array(cells, np.int64)
-    return as_text(cells, 0, f"the ids {name!r}")
+    return as_text(cells, 0, f"the text of ids in {name!r}")
 
 
 def guarded_each(path: Path, items: Iterator[Result]) -> Iterator[Result]:
