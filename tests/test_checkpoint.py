@@ -45,3 +45,23 @@ def test_a_number_that_has_changed_is_noticed(tmp_path):
             kept(tmp_path / "c").load()
     save_file(arrays, tmp_path / "c", metadata={"isorep": json.dumps(facts)})
     assert kept(tmp_path / "c").load() is not None
+
+
+@pytest.mark.parametrize("error", [ValueError("no shape"), KeyError("a"), ZeroDivisionError(), AttributeError("x")])
+def test_a_state_with_which_the_computation_fails_is_damaged(tmp_path, error):
+    kept(tmp_path / "c").save({"step": 3}, ARRAYS)
+    resumed, fresh = kept(tmp_path / "c"), kept(tmp_path / "other")
+    assert resumed.load() is not None
+    assert fresh.load() is None
+    with pytest.raises(InputError, match="c is a damaged checkpoint"), resumed.resuming():
+        raise error
+    with pytest.raises(type(error)), fresh.resuming():  # it is no fault of the file
+        raise error
+    with pytest.raises(InputError, match="as it is"), resumed.resuming():
+        raise InputError("as it is")
+
+
+def test_a_header_that_fills_the_memory_is_refused(tmp_path):
+    save_file(ARRAYS, tmp_path / "c", metadata={"isorep": "x" * 2**24})
+    with pytest.raises(InputError, match="its header has"):
+        kept(tmp_path / "c").load()

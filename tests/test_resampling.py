@@ -216,6 +216,10 @@ class TestIntervals:
 
 
 class TestRows:
+    def test_rows_of_signalling_nan_are_told_apart_without_a_warning(self) -> None:
+        values = np.array([[0x7D01, 0], [0x3C00, 0], [0x3C00, 0]], np.uint16).view(np.float16)
+        assert equal_rows(values)[1:].tolist() in ([0, 0], [1, 1])
+
     def test_equal_rows_share_a_number(self, rng: np.random.Generator) -> None:
         values = rng.normal(size=(50, 7)).astype(np.float32)
         values[13] = values[4]

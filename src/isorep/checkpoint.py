@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .errors import InputError
-from .files import replacing, require_regular, require_writable
+from .files import replacing, require_regular, require_short_header, require_writable
 
 
 def digest(facts: dict[str, Any], arrays: dict[str, Any]) -> str:
@@ -49,6 +51,7 @@ class Checkpoint:
         self._format = f"isorep {kind} checkpoint 2"
         self._belongs = json.loads(json.dumps(belongs))
         self._last = time.monotonic()
+        self._resumed = False
         require_writable(self.path)
 
     def load(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -57,6 +60,7 @@ class Checkpoint:
 
         require_regular(self.path)
         try:
+            require_short_header(self.path)
             with safe_open(self.path, self._library) as file:
                 facts = json.loads((file.metadata() or {}).get("isorep", "{}"))
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -75,7 +79,18 @@ class Checkpoint:
             if belongs.get(name) != mine:
                 other = self._other(name, belongs.get(name), mine)
                 raise InputError(f"{self.path} is the checkpoint of {other}: name another file, or remove it")
+        self._resumed = True
         return state, arrays
+
+    @contextmanager
+    def resuming(self) -> Iterator[None]:
+        """Refuse the file if the computation that was resumed from it fails: anybody may have written the state."""
+        try:
+            yield
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            if not self._resumed or isinstance(error, InputError):
+                raise
+            raise self.damaged(" ".join(str(error).split())[:200] or type(error).__name__) from error
 
     def _other(self, name: str, theirs: Any, mine: Any) -> str:
         """The computation that a file belongs to, in words; long settings are not shown."""

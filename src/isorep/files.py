@@ -26,7 +26,7 @@ from .errors import InputError
 fcntl = import_module("fcntl") if find_spec("fcntl") else None
 
 HIDDEN = "***"
-_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<rest>[^\s'\"<>]+)", re.IGNORECASE)
+_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]{0,40})://(?P<rest>[^\s'\"<>]+)", re.IGNORECASE)
 _PAIR = re.compile(r"([?&;#])([^=?&;#]+)=((?:(?!::)[^&;#])*)")
 _SECRET = re.compile(
     r"token|secret|signature|password|passwd|credential|(^|[^a-z])(sig|pwd|pass|auth|authorization|code|jwt|sas)($|[^a-z])"
@@ -104,6 +104,17 @@ def require_regular(path: Path) -> None:
     """Refuse a pipe, a device or a folder where a file is read: opening a pipe may wait for ever."""
     if path.exists() and not path.is_file():
         raise InputError(f"{path} is not a regular file")
+
+
+_LONGEST_HEADER = 2**24  # bytes; parsed it takes some ten times as many
+
+
+def require_short_header(path: Path) -> None:
+    """Refuse a safetensors file whose header would fill the memory; the library reads up to 100 MB."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+    if _LONGEST_HEADER < size <= path.stat().st_size:
+        raise InputError(f"{path.name}: its header has {size} bytes, and one of up to {_LONGEST_HEADER} is read")
 
 
 def require_plain(path: Any, folder: Any) -> None:

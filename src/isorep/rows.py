@@ -290,7 +290,8 @@ def equal_rows(values: Matrix) -> Array:
     salt = np.random.default_rng(20261116).integers(2**64, size=d, dtype=np.uint64)
 
     def hashed(start: int, block: Array) -> Array:
-        block = np.ascontiguousarray(block, dtype=np.float64) + 0.0
+        with np.errstate(invalid="ignore"):  # NaN may be signalling ones
+            block = np.ascontiguousarray(block, dtype=np.float64) + 0.0
         bits = block.view(np.uint64) ^ salt
         bits ^= bits >> np.uint64(30)
         bits *= np.uint64(0xBF58476D1CE4E5B9)

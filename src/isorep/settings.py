@@ -9,13 +9,17 @@ import numpy as np
 
 from .errors import InputError
 
+MOST_DRAWS = 10**6  # shuffles, halves and rotations: their results are held in memory
+_MOST = 10**12
+
 
 def check_counts(**counts: tuple[Any, int] | tuple[Any, int, int]) -> None:
-    """Refuse what is no whole number, or below the least that makes sense, or above the most where one is given."""
+    """Refuse what is no whole number, or below the least that makes sense, or above the most, 10^12 by default."""
     for name, (value, least, *most) in counts.items():
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not whole or value < least or (most and value > most[0]):
-            limits = f"from {least} to {most[0]}" if most else f"of at least {least}"
+        if not whole or not least <= value <= (most[0] if most else _MOST):
+            below = not most and not (whole and value > _MOST)
+            limits = f"of at least {least}" if below else f"from {least} to {most[0] if most else _MOST}"
             raise InputError(f"{name} is {value!r} and must be a whole number {limits}")
 
 

@@ -92,6 +92,7 @@ def test_wrong_calls_end_in_one_sentence(isorep_command, work, tmp_path):
         ((f"{work}:stretch", "z.npy", "--samples", "-1"), "--samples takes"),
         ((f"{work}:stretch", "z.npy", "--json", "z.npy"), "is an input"),
         ((f"{work}:stretch", "z.npy", "--device", "nowhere"), "is not known to torch"),
+        ((f"{work}:stretch", "z.npy", "--device", "meta"), "device 'meta' is not there"),
         ((f"{work}:stretch", "z.npy", "--memory", "0"), "memory"),
         ((f"{work}:stretch", "z.npy", "--memory", "inf"), "memory"),
         ((f"{work}:stretch", "z.npy", "--seed", "-1"), "random_state is -1"),

@@ -112,7 +112,16 @@ def test_an_undetermined_rotation_is_said_to_be_one(rng):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"tolerance": "a"}, {"tolerance": None}, {"rungs": None}, {"groups": [1, 2]}, {"folds": 2.5}]
+    "settings",
+    [
+        {"tolerance": "a"},
+        {"tolerance": None},
+        {"rungs": None},
+        {"groups": [1, 2]},
+        {"folds": 2.5},
+        {"n_null": 10**9},
+        {"n_boot": 10**30},
+    ],
 )
 def test_settings_of_the_wrong_kind_are_value_errors(settings):
     x, y = noisy_pair(50, 3, 0.2)

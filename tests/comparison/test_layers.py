@@ -233,6 +233,7 @@ def test_wrong_folders_are_refused_with_what_to_do(folders, tmp_path):
     for text in (
         "{",
         '{"format": "isorep.layer_files/1", "layers": [{"name": "a", "file": "../a", "place": 0}]}',
+        '{"format": "isorep.layer_files/1", "layers": [{"name": "a", "file": "a.npy", "place": Infinity}]}',
         "[]",
     ):
         (damaged / LIST).write_text(text)

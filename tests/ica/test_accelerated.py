@@ -42,6 +42,8 @@ def test_many_dimensions_begin_at_the_same_rows():
 def test_a_device_that_is_not_there_is_refused_in_a_sentence():
     with pytest.raises(isorep.InputError, match="device 'nonsense'"):
         ICA(device="nonsense").fit(sources(100, 3))
+    with pytest.raises(isorep.InputError, match="device 'meta': it holds no numbers"):
+        ICA(device="meta").fit(sources(100, 3))
     if not torch.cuda.is_available():
         with pytest.raises(isorep.InputError, match="device 'cuda'"):
             ICA(device="cuda").fit(sources(100, 3))

@@ -1,11 +1,16 @@
 """The parts of the solver: contrasts, passes, steps, the rule, and going on after an interruption."""
 
+import json
+
 import numpy as np
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
 from scipy import integrate
 
 import isorep
 from isorep import ICA
+from isorep.checkpoint import digest
 from isorep.ica import checkpoint, newton
 from isorep.ica import checkpoint as ledger
 from isorep.ica.contrasts import CONTRASTS, column_squares, column_sums
@@ -409,6 +414,28 @@ def test_a_checkpoint_of_other_data_or_settings_is_refused(tmp_path, monkeypatch
         ICA().fit(x, checkpoint=path)
     with pytest.raises(isorep.InputError, match="cannot be written"):
         ICA().fit(x, checkpoint=tmp_path / "missing" / "fit.checkpoint")
+
+
+@pytest.mark.parametrize("change", ["path", "step", "rank"])
+def test_a_forged_checkpoint_is_called_damaged(tmp_path, monkeypatch, change):
+    x = sources(2000, 5) @ mixing(5, 0)
+    path = tmp_path / "fit.checkpoint"
+    monkeypatch.setattr(checkpoint.Checkpoint, "due", lambda self: True)
+    monkeypatch.setattr(checkpoint.Checkpoint, "remove", lambda self: None)
+    ICA().fit(x, checkpoint=path)
+    with safe_open(path, "numpy") as file:
+        facts = json.loads(file.metadata()["isorep"])
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    if change == "path":
+        facts["state"]["facts"]["path"] = 7
+    elif change == "step":
+        arrays["step"] = arrays["step"][:-1].copy()
+    else:
+        arrays["white.rank"] = arrays["white.rank"][:0]
+    facts["digest"] = digest(facts["state"], arrays)
+    save_file(arrays, path, metadata={"isorep": json.dumps(facts)})
+    with pytest.raises(isorep.InputError, match="is a damaged checkpoint"):
+        ICA().fit(x, checkpoint=path)
 
 
 @pytest.mark.filterwarnings("ignore::isorep.GaussianityWarning")

@@ -361,6 +361,10 @@ def test_wrong_settings_are_refused_in_a_sentence():
             lambda: train(small, DATA, reconstruction_loss, Recipe(steps=1), device="abacus"),
             "cannot use the device 'abacus'",
         ),
+        (
+            lambda: train(small, DATA, reconstruction_loss, Recipe(steps=1), device="meta"),
+            "cannot use the device 'meta': it holds no numbers",
+        ),
         (lambda: train(lambda seed: 3, DATA, reconstruction_loss, Recipe(steps=1)), "returned int, not a torch module"),
         (lambda: train(small, DATA, lambda m, b: {"fit": m(b).sum()}, Recipe(steps=1)), "has an entry 'loss'"),
         (lambda: train_many(small, DATA, reconstruction_loss, Recipe(steps=1), seeds=[1, 1]), "each only once"),

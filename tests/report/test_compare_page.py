@@ -157,6 +157,15 @@ def test_a_file_is_read_only_if_it_holds_one_object_of_sane_size(tmp_path, monke
         read_result(tmp_path / "absent.json")
 
 
+@pytest.mark.parametrize("name", ["_MOST_ENTRIES", "_MOST_LISTS"])
+def test_a_file_of_endless_entries_is_refused_before_it_is_parsed(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(f"isorep.report.read.{name}", 10)
+    monkeypatch.setattr("isorep.report.read.json", None)
+    (tmp_path / "a.json").write_text('{"x": [' + ("1, " if name == "_MOST_ENTRIES" else "[") * 20)
+    with pytest.raises(InputError, match=r"entries or .* lists: no result has"):
+        read_result(tmp_path / "a.json")
+
+
 def test_a_notebook_shows_verdict_and_ladder_with_inline_styles_only():
     shown = small_result()._repr_html_()
     assert "agree up to a rigid motion" in shown

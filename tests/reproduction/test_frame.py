@@ -180,6 +180,35 @@ def test_a_damaged_unit_is_done_again(toy_done, tmp_path):
     assert metrics(tmp_path) == before
 
 
+@pytest.mark.parametrize("text", ["[" * 10**5, '{"key": "unit/2"}', '{"key": "unit/2", "outcome": {}, "seconds": "x"}'])
+def test_a_unit_of_another_shape_is_done_again(toy_done, tmp_path, text):
+    reproduce("toy", scale="smoke", out=tmp_path)
+    (tmp_path / "units" / "unit-2.json").write_text(text)
+    toy_done.clear()
+    reproduce("toy", scale="smoke", out=tmp_path)
+    assert toy_done == ["unit/2"]
+
+
+def test_units_that_cannot_be_summarised_are_called_damaged(toy_done, tmp_path):
+    reproduce("toy", scale="smoke", out=tmp_path)
+    (tmp_path / "units" / "unit-2.json").write_text('{"key": "unit/2", "outcome": {}, "seconds": 1.5}')
+    with pytest.raises(isorep.InputError, match="holds damaged units"):
+        reproduce("toy", scale="smoke", out=tmp_path)
+    (tmp_path / "config.json").write_text("[" * 10**5)
+    with pytest.raises(isorep.InputError, match="is not the config of a run"):
+        reproduce("toy", scale="smoke", out=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["metrics.json", "units/unit-2.json", "units", "config.json"])
+def test_links_in_the_folder_of_a_run_are_not_written_through(toy_done, tmp_path, name):
+    reproduce("toy", scale="smoke", out=tmp_path / "run")
+    path = tmp_path / "run" / name
+    path.rename(tmp_path / "outside")
+    path.symlink_to(tmp_path / "outside")
+    with pytest.raises(isorep.InputError, match=f"{name} is a link inside a folder"):
+        reproduce("toy", scale="smoke", out=tmp_path / "run")
+
+
 def test_names_scales_and_seeds_that_do_not_exist_are_refused(toy_done, tmp_path):
     with pytest.raises(isorep.InputError, match="there is no scale 'huge'; there are smoke, laptop, paper"):
         reproduce("toy", scale="huge", out=tmp_path)

@@ -96,6 +96,13 @@ def test_a_long_cell_with_control_signs_is_shortened_and_escaped(tmp_path):
     assert len(str(caught.value)) < 300
 
 
+def test_a_long_cell_is_looked_at_once(tmp_path):
+    """A search that goes back over its digits would take minutes."""
+    (tmp_path / "a.csv").write_text(f"a,b\n{'9' * 120_000}x,1.5\n{'9' * 120_000} %x,1.5\n0.5,1.5\n1.5,2.5\n")
+    with pytest.raises(isorep.InputError, match=r"row 0.*followed by 'x'"):
+        isorep.read(tmp_path / "a.csv")
+
+
 @pytest.mark.parametrize(("words", "outcome"), [(249, "error"), (250, "error"), (251, "text")])
 @pytest.mark.parametrize("words_first", [True, False])
 def test_half_of_the_filled_cells_make_a_column_one_of_numbers(tmp_path, words, outcome, words_first):

@@ -1,5 +1,6 @@
 """Files that lie, explode or would run code are refused with one sentence, in less than 1 GB of memory."""
 
+import contextlib
 import gzip
 import io
 import json
@@ -9,6 +10,7 @@ import re
 import struct
 import subprocess
 import sys
+import warnings
 import zipfile
 import zlib
 from pathlib import Path
@@ -25,7 +27,7 @@ import zarr
 import zarr.codecs
 
 import isorep
-from isorep.storage import column, examine, layers, scratch
+from isorep.storage import column, examine, jsonl, layers, scratch
 
 GIGABYTE = 10**9
 VALUES = np.random.default_rng(0).normal(size=(200, 3))
@@ -740,3 +742,131 @@ def test_an_id_that_is_no_number_is_refused(tmp_path):
     lines = [json.dumps({"id": label, "vector": [1.0, 2.0]}) for label in (0.5, float("nan"))]
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
     assert "row 1 has no number or text under 'id'" in refusal(tmp_path / "a.jsonl")
+
+
+def test_members_that_numpy_would_not_pack_so_are_refused_before_they_are_unpacked(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_BZIP2) as archive, archive.open("z.npy", "w") as file:
+        np.lib.format.write_array(file, VALUES)
+    assert "array 'z' is not compressed the way numpy does" in refusal(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("what", ["tensors", "metadata"])
+def test_a_header_that_fills_the_memory_is_refused(tmp_path, what):
+    entry = {"tensors": '"%d":{"dtype":"F64","shape":[0],"data_offsets":[0,0]}', "metadata": '"%d":"%d"'}[what]
+    entries = ",".join(entry.replace("%d", str(number)) for number in range(10**6))
+    header = f"{{{entries}}}" if what == "tensors" else f'{{"__metadata__":{{{entries}}}}}'
+    text = header.encode().ljust(2**25)
+    (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(text)) + text)
+    assert "its header has" in refusal(tmp_path / "a.safetensors")
+    with pytest.raises(isorep.InputError, match="its header has"):
+        isorep.ICA.load(tmp_path / "a.safetensors")
+
+
+def test_lines_of_json_are_held_by_their_length_as_well_as_their_number(tmp_path, monkeypatch):
+    monkeypatch.setattr("isorep.storage.jsonl._LONGEST_LINE", 1000)
+    lines = [json.dumps({"vector": [row / 2], "text": "x" * (300 if row % 20 < 10 else 3)}) for row in range(100)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    held = list(jsonl.texts(tmp_path / "a.jsonl"))
+    assert [line.rstrip("\n") for _, some in held for line in some] == lines
+    assert [start for start, _ in held] == np.cumsum([0, *(len(some) for _, some in held)])[:-1].tolist()
+    assert max(sum(map(len, some)) for _, some in held) <= 1000
+    np.testing.assert_array_equal(isorep.read(tmp_path / "a.jsonl").values[:, 0], np.arange(100) / 2)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "h5"])
+def test_one_long_id_among_short_ones_is_refused(tmp_path, suffix):
+    ids = ["x" * 10**6, *(f"r{row}" for row in range(199))]
+    if suffix == "h5":
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file["z"] = VALUES
+            file["ids"] = ids
+    else:
+        rows = zip(ids, VALUES.tolist(), strict=True)
+        (tmp_path / "a.jsonl").write_text("".join(json.dumps({"id": each, "vector": row}) + "\n" for each, row in rows))
+    assert "too much for row ids" in refusal(tmp_path / f"a.{suffix}")
+
+
+def test_ids_beyond_64_bits_are_text(tmp_path):
+    lines = [json.dumps({"id": 10**30 + row, "vector": [row / 2]}) for row in range(3)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    assert list(isorep.read(tmp_path / "a.jsonl").ids) == [str(10**30 + row) for row in range(3)]
+    assert list(column(tmp_path / "a.jsonl", "id")) == [str(10**30 + row) for row in range(3)]
+
+
+def test_a_torch_file_that_asks_for_a_buffer_of_any_size_is_refused(tmp_path):
+    program = b"\x80\x02cbuiltins\nbytearray\n(J\x00\x00\x00\x7ftR."
+    with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
+        archive.writestr("archive/data.pkl", program)
+        archive.writestr("archive/version", "3\n")
+    assert "it holds a bytearray" in refusal(tmp_path / "a.pt")
+
+
+def test_dicts_that_hold_one_another_many_times_are_refused(tmp_path):
+    held = {"a": torch.zeros(2, 3)}
+    for _ in range(12):
+        held = {str(name): held for name in range(10)}
+    torch.save(held, tmp_path / "a.pt")
+    assert "entries in dicts inside of each other" in refusal(tmp_path / "a.pt")
+    torch.save({"a.b": torch.zeros(4, 3), "a": {"b": torch.ones(2, 3)}}, tmp_path / "a.pt")
+    assert "two tensors are called 'a.b'" in refusal(tmp_path / "a.pt")
+
+
+def test_parquet_of_endless_columns_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("isorep.storage.parquet._MOST_COLUMNS", 2)
+    pq.write_table(pa.table(dict(zip("abc", VALUES.T, strict=True))), tmp_path / "a.parquet")
+    with pytest.raises(isorep.InputError, match="it has 3 columns, and up to 2 are read"):
+        isorep.read(tmp_path / "a.parquet")
+    monkeypatch.setattr("isorep.storage.parquet._LONGEST_FOOTER", 100)
+    with pytest.raises(isorep.InputError, match="its footer has"):
+        isorep.read(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("said", [b"[]", b'{"index_columns": null}', b"[" * 10**5, b"\xff", b"{}"])
+def test_a_damaged_index_of_pandas_is_named(tmp_path, said):
+    table = pa.table(dict(zip("abc", VALUES.T, strict=True))).replace_schema_metadata({b"pandas": said})
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert "what pandas wrote about its index is damaged" in refusal(tmp_path / "a.parquet")
+
+
+def test_metadata_of_zarr_that_fill_the_memory_are_refused(tmp_path):
+    zarr.create_array(tmp_path / "a.zarr", data=VALUES)
+    path = tmp_path / "a.zarr" / "zarr.json"
+    told = json.loads(path.read_text())
+    kind = {"name": "raw_bytes", "configuration": {"length_bytes": 2 * 10**9}}
+    path.write_text(json.dumps(told | {"data_type": kind, "fill_value": ""}))
+    assert "it declares entries of 2000000000 bytes" in refusal(tmp_path / "a.zarr")
+    path.write_text(json.dumps(told).ljust(2**24 + 1))
+    assert "its zarr.json takes more than" in refusal(tmp_path / "a.zarr")
+
+
+@pytest.mark.filterwarnings("ignore:The data type")  # what zarr says to those who write
+def test_advice_of_zarr_to_writers_is_not_passed_on(tmp_path):
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w")
+    group.create_array("z", data=VALUES)
+    group.create_array("ids", data=np.array([f"r{row}" for row in range(len(VALUES))]))
+    with warnings.catch_warnings(action="error"):
+        assert isorep.read(tmp_path / "a.zarr").ids[7] == "r7"
+
+
+@pytest.mark.filterwarnings("ignore:Writing zarr v2 data")
+@pytest.mark.parametrize("suffix", ["h5ad", "zarr"])
+def test_codes_and_columns_of_other_shapes_are_named(tmp_path, suffix):
+    path = tmp_path / f"a.{suffix}"
+    isorep.write(VALUES, tmp_path / "a.h5ad")
+    if suffix == "zarr":
+        import anndata
+
+        anndata.read_h5ad(tmp_path / "a.h5ad").write_zarr(path)
+    with contextlib.ExitStack() as closing:
+        if suffix == "h5ad":
+            obs = closing.enter_context(h5py.File(path, "r+"))["obs"]
+        else:
+            obs = zarr.open_group(path, mode="r+", use_consolidated=False)["obs"]
+        make = "create_dataset" if suffix == "h5ad" else "create_array"
+        getattr(obs, make)("wide", data=np.zeros((200, 2)))
+        for name, held in (("codes", np.zeros(200)), ("categories", np.arange(2.0))):
+            getattr(obs.require_group("c"), make)(name, data=held)
+    with pytest.raises(isorep.InputError, match="obs/c has codes of type float64, not whole numbers"):
+        column(path, "c")
+    with pytest.raises(isorep.InputError, match=r"'obs/wide' has shape \(200, 2\) where one entry per row is needed"):
+        column(path, "wide")

@@ -88,6 +88,11 @@ def test_urls_are_read_through_fsspec(tmp_path, kind, in_chunks, scheme):
     assert there.name == here.name
 
 
+def test_a_url_that_is_none_is_refused():
+    with pytest.raises(isorep.InputError, match="is no URL: Invalid IPv6 URL"):
+        isorep.read("file://[1/a.npy")
+
+
 def test_a_key_and_labels_of_a_url(tmp_path):
     path = save(tmp_path, "parquet")
     fsspec.filesystem("memory").put(str(path), f"/{tmp_path.name}/a.parquet")

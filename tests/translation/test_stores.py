@@ -2,6 +2,11 @@
 
 import gzip
 import json
+import os
+import pickle
+import sqlite3
+from datetime import UTC, datetime
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -315,6 +320,58 @@ def test_a_faiss_index_keeps_the_power_of_its_metric(tmp_path, translator, kind)
     new = np.ascontiguousarray(expected(translator), np.float32)
     sums = np.sort((np.abs(new - new[0]) ** 3).sum(axis=1))[:5]
     np.testing.assert_allclose(found.search(new[:1], 5)[0][0], sums, rtol=1e-4, atol=1e-6)
+
+
+def test_a_faiss_index_takes_no_more_memory_than_its_file(tmp_path, monkeypatch):
+    faiss = pytest.importorskip("faiss")
+    if not hasattr(faiss, "set_deserialization_vector_byte_limit"):
+        pytest.skip("this version of FAISS knows no limit")
+    index = faiss.IndexFlatL2(6)
+    index.add(OLD)
+    path = tmp_path / "in.faiss"
+    faiss.write_index(index, str(path))
+    before, read, limits = faiss.get_deserialization_vector_byte_limit(), faiss.read_index, []
+    monkeypatch.setattr(faiss, "read_index", lambda name: (limits.append(limit()), read(name))[1])
+    limit = faiss.get_deserialization_vector_byte_limit
+    open_store(path, tmp_path / "out.faiss")
+    assert limits == [path.stat().st_size]
+    stored, size = path.read_bytes(), np.int64(200 * 6).tobytes()  # of the vectors, in numbers
+    assert stored.count(size) == 1
+    path.write_bytes(stored.replace(size, np.int64(2**31).tobytes()))
+    with pytest.raises(InputError, match=r"in\.faiss is not a FAISS index"):
+        open_store(path, tmp_path / "out.faiss")
+    assert limit() == before
+
+
+def test_vectors_that_faiss_cannot_cluster_are_refused(tmp_path):
+    faiss = pytest.importorskip("faiss")
+    translator = isorep.translate(X, X[:, ::-1], maps="linear", n_queries=50).translator
+    index = faiss.IndexIVFFlat(faiss.IndexFlatL2(6), 6, 4)
+    index.train(OLD)
+    index.add(OLD)
+    faiss.write_index(index, str(tmp_path / "in.faiss"))
+    stored, row = (tmp_path / "in.faiss").read_bytes(), OLD[7].tobytes()
+    (tmp_path / "in.faiss").write_bytes(stored.replace(row, (OLD[7] * np.float32(1e30)).tobytes()))
+    with pytest.raises(InputError, match="so large that their distances overflow"):
+        translated(translator, tmp_path / "in.faiss", tmp_path / "out.faiss")
+
+
+def test_a_faiss_index_of_lists_in_another_file_or_of_fewer_vectors_is_refused(tmp_path):
+    faiss = pytest.importorskip("faiss")
+    index = faiss.IndexIVFFlat(faiss.IndexFlatL2(6), 6, 4)
+    index.train(OLD)
+    index.add(OLD)
+    index.ntotal = 201
+    faiss.write_index(index, str(tmp_path / "in.faiss"))
+    with pytest.raises(InputError, match="declares 201 vectors and holds 200"):
+        open_store(tmp_path / "in.faiss", tmp_path / "out.faiss")
+    index.ntotal = 200
+    lists = faiss.OnDiskInvertedLists(4, index.code_size, str(tmp_path / "elsewhere"))
+    lists.merge_from(index.invlists, 0)
+    index.replace_invlists(lists, False)
+    faiss.write_index(index, str(tmp_path / "in.faiss"))
+    with pytest.raises(InputError, match="names another file for its vectors"):
+        open_store(tmp_path / "in.faiss", tmp_path / "out.faiss")
 
 
 def test_a_quantised_faiss_index_is_refused(tmp_path):
@@ -641,6 +698,22 @@ def late(translator):
     return rows, expected(translator, rows * np.float32(0.05))
 
 
+def test_a_damaged_lancedb_table_is_named_and_no_folder_is_left(tmp_path, translator):
+    lancedb = pytest.importorskip("lancedb")
+    pa = pytest.importorskip("pyarrow")
+    cells = pa.FixedSizeListArray.from_arrays(pa.array(OLD.ravel()), 6)
+    lancedb.connect(str(tmp_path / "db")).create_table("old", pa.table({"vector": cells}))
+    place = f"lancedb:{tmp_path / 'db'}::old"
+    whole = open_store(place, f"lancedb:{tmp_path / 'new'}::new")
+    path = next((tmp_path / "db").rglob("data/*.lance"))
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(InputError, match="cannot be read, it may be damaged"):
+        list(whole.blocks())
+    with pytest.raises(InputError, match=r"may be damaged|cannot be opened"):
+        translated(translator, place, f"lancedb:{tmp_path / 'new'}::new")
+    assert [each.name for each in tmp_path.iterdir()] == ["db"]
+
+
 @pytest.mark.parametrize("kind", ["npz", "parquet", "jsonl", "lancedb"])
 def test_one_scale_holds_the_largest_value_wherever_it_is(tmp_path, translator, late, kind):
     rows, wanted = late
@@ -759,6 +832,50 @@ def test_a_point_without_the_vector_is_named(tmp_path, translator):
     store = open_store(f"qdrant:{tmp_path / 'q'}::old", f"qdrant:{tmp_path / 'q'}::new")
     with pytest.raises(InputError, match="point 3 of old has no vector 'txt'"):
         survey(translator, store)
+
+
+class Attack:
+    """Runs a command when it is unpickled."""
+
+    def __reduce__(self):
+        return os.system, ("touch executed",)
+
+
+@pytest.mark.parametrize("where", ["another collection", "the point", "its payload"])
+def test_points_of_a_qdrant_folder_are_never_executed(tmp_path, monkeypatch, where):
+    monkeypatch.chdir(tmp_path)
+    models = pytest.importorskip("qdrant_client").models
+    params = models.VectorParams(size=6, distance=models.Distance.DOT)
+    for name in ("old", "other"):
+        qdrant_points(tmp_path / "q", name, OLD[:5].tolist(), vectors_config=params)
+    chosen = "other" if where == "another collection" else "old"
+    attack = models.PointStruct.model_construct(id=3, vector=OLD[3].tolist(), payload={"n": Attack()})
+    with sqlite3.connect(tmp_path / "q" / "collection" / chosen / "storage.sqlite") as database:
+        evil = pickle.dumps(attack if where == "its payload" else Attack())
+        database.execute("UPDATE points SET point = ?", (evil,))
+    database.close()
+    with pytest.raises(InputError, match=r"a point holds posix\.system, which is not unpickled"):
+        open_store(f"qdrant:{tmp_path / 'q'}::old", f"qdrant:{tmp_path / 'q'}::new")
+    assert not (tmp_path / "executed").exists()
+
+
+def test_times_and_ids_in_payloads_of_a_qdrant_folder_are_read(tmp_path, translator):
+    models = pytest.importorskip("qdrant_client").models
+    qdrant = pytest.importorskip("qdrant_client").QdrantClient(path=str(tmp_path / "q"))
+    qdrant.create_collection("old", vectors_config=models.VectorParams(size=6, distance=models.Distance.DOT))
+    payload = {"at": datetime.now(UTC), "on": datetime.now(UTC).date(), "of": uuid4()}
+    qdrant.upsert("old", [models.PointStruct(id=str(uuid4()), vector=OLD[0].tolist(), payload=payload)])
+    qdrant.close()
+    assert survey(translator, open_store(f"qdrant:{tmp_path / 'q'}::old", f"qdrant:{tmp_path / 'q'}::new")) is not None
+
+
+def test_a_damaged_qdrant_folder_is_refused(tmp_path):
+    models = pytest.importorskip("qdrant_client").models
+    params = models.VectorParams(size=6, distance=models.Distance.DOT)
+    qdrant_points(tmp_path / "q", "old", OLD[:5].tolist(), vectors_config=params)
+    (tmp_path / "q" / "collection" / "old" / "storage.sqlite").write_bytes(b"nonsense" * 100)
+    with pytest.raises(InputError, match="q cannot be opened: file is not a database"):
+        open_store(f"qdrant:{tmp_path / 'q'}::old", f"qdrant:{tmp_path / 'q'}::new")
 
 
 @pytest.mark.parametrize("named", [True, False])

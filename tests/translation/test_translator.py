@@ -60,6 +60,7 @@ FOREIGN = {
     "no width": (lambda f, a: (f | {"old columns": -1}, a), "number of old columns is '-1'"),
     "a huge width": (lambda f, a: (f | {"old columns": 10**9}, a), r"shape \(10, 7\) and not \(1000000000, 7\)"),
     "no rows": (lambda f, a: (f | {"reference rows": True}, a), "number of reference rows"),
+    "an endless length": (lambda f, a: (f | {"norm": 10**400}, a), "its norm is '1000"),
     "no fit": (lambda f, a: (f | {"fit": None}, a), "how it was fitted"),
     "a missing array": (lambda f, a: (f, {k: v for k, v in a.items() if k != "whitener"}), "lacks whitener"),
     "one more array": (lambda f, a: (f, a | {"odd": a["old_mean"]}), "also holds odd"),

@@ -37,7 +37,7 @@ from ..resampling import (
     t_interval,
 )
 from ..rows import Progress, ProjectedRows, blocks, equal_rows, no_progress, read_rows
-from ..settings import check_counts, check_seed
+from ..settings import MOST_DRAWS, check_counts, check_seed
 from ..similarity.frames import Frame, frame_of
 from ..storage import loaded
 from ..threads import Crew, one_blas_thread
@@ -124,7 +124,7 @@ def content_style(
     >>> isorep.blocks.content_style(views).dimension
     2
     """
-    check_counts(folds=(folds, 2), n_null=(n_null, LEAST_DRAWS))
+    check_counts(folds=(folds, 2), n_null=(n_null, LEAST_DRAWS, MOST_DRAWS))
     check_seed(random_state)
     if components is not None:
         check_counts(components=(components, 1))

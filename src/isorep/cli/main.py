@@ -15,6 +15,7 @@ TYPE_CHECKING = False  # without typing, which takes as long as all of these
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
+_LONGEST = 2000  # letters of a sentence
 _PATIENCE = 10  # seconds in which an interrupted command must come to an end
 
 
@@ -168,5 +169,8 @@ def _stop(sentence: str, code: int) -> "NoReturn":
         sys.stdout.flush()
     except OSError:
         silence(sys.stdout)
-    print_error(f"isorep: {visible(without_secrets(sentence))}")
+    told = visible(without_secrets(sentence))
+    if len(told) > _LONGEST:  # a path or a name of thousands of letters
+        told = f"{told[: _LONGEST // 2]}…{told[-_LONGEST // 2 :]}"
+    print_error(f"isorep: {told}")
     sys.exit(code)

@@ -17,7 +17,7 @@ from ..pairs import hold_out, open_pair
 from ..resampling import common_codes, least_training_rows
 from ..row_span import spans_of_few
 from ..rows import Deadline, Progress, equal_rows, no_progress
-from ..settings import check_choice, check_counts, check_seed, check_tolerance
+from ..settings import MOST_DRAWS, check_choice, check_counts, check_seed, check_tolerance
 from ..threads import alone_if_small, many_if_wide, one_blas_thread
 from .by_column import require_memory_of_matching
 from .caveats import about_size, collect_caveats
@@ -135,7 +135,7 @@ def compare(
     'rigid'
     """
     names = checked_rungs(rungs)
-    check_counts(folds=(folds, 2), n_null=(DRAWS if n_null is None else n_null, 0), n_boot=(n_boot, 0))
+    check_counts(folds=(folds, 2), n_null=(DRAWS if n_null is None else n_null, 0, MOST_DRAWS), n_boot=(n_boot, 0))
     check_choice("worst_case", worst_case, (None, True, False))
     check_choice("diameter", diameter, SEARCHES)
     check_tolerance(tolerance)

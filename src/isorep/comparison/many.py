@@ -23,7 +23,7 @@ from ..resampling import Null, Shuffles, assign_folds, least_training_rows
 from ..results import decimals
 from ..row_span import RowSpan
 from ..rows import Deadline, Progress, equal_rows, no_progress, read_rows, select
-from ..settings import check_counts, check_seed, check_tolerance
+from ..settings import MOST_DRAWS, check_counts, check_seed, check_tolerance
 from ..threads import Crew, one_blas_thread
 from .by_column import require_memory_of_matching, scenes_of
 from .caveats import (
@@ -137,7 +137,7 @@ def compare_many(
     'rigid'
     """
     wanted = checked_rungs(rungs)
-    check_counts(folds=(folds, 2), n_null=(n_null, 0))
+    check_counts(folds=(folds, 2), n_null=(n_null, 0, MOST_DRAWS))
     check_tolerance(tolerance)
     check_seed(random_state)
     deadline, watch = as_deadline(time_limit), Stopwatch()

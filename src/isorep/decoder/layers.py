@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..models.evaluation import evaluating
 from ..representation import Array
 from ..rows import Progress, no_progress
-from ..settings import check_counts, check_seed
+from ..settings import MOST_DRAWS, check_counts, check_seed
 from . import split
 from .bound import Assumption, held_against
 from .convexity import convexity
@@ -92,7 +92,7 @@ def layers(
     >>> [layer.name for layer in found.layers], found.layers[0].rests[0].lost
     (['0', '1'], 0)
     """
-    check_counts(samples=(samples, 2), folds=(folds, 2), n_null=(n_null, 0))
+    check_counts(samples=(samples, 2), folds=(folds, 2), n_null=(n_null, 0, MOST_DRAWS))
     check_seed(random_state)
     given = (split.require_network(first, "the first network"), split.require_network(second, "the second network"))
     networks = (split.in_single(given[0]), split.in_single(given[1]))

@@ -17,7 +17,7 @@ from ..representation import Array, Representation, match_rows
 from ..resampling import Null
 from ..results import Record, ResultRecord, aligned, told, wrapped
 from ..rows import Progress
-from ..settings import check_counts, check_seed
+from ..settings import MOST_DRAWS, check_counts, check_seed
 from .bilipschitz import bilipschitz
 from .bound import VIOLATED, Assumption, Bounds, Finding, error_rows, held_against, plot_errors, shown
 from .distances import (
@@ -111,7 +111,7 @@ def pair(
     >>> found.violated, found.in_sample.rms <= found.bounds["equal_outputs"].rms.value
     (False, True)
     """
-    check_counts(folds=(folds, 2), n_null=(n_null, 0))
+    check_counts(folds=(folds, 2), n_null=(n_null, 0, MOST_DRAWS))
     check_seed(random_state)
     sides = _paired(
         as_latents(first_latents, f"{names[0]} latents"), as_latents(second_latents, f"{names[1]} latents"), join

@@ -23,7 +23,7 @@ from ..errors import InputError
 from ..ica import ICA
 from ..representation import Array
 from ..rows import Progress, blocks, no_progress
-from ..settings import check_counts, check_seed
+from ..settings import MOST_DRAWS, check_counts, check_seed
 from .bound import MEASURED, NOT_CONTRADICTED, NOT_TESTED, VIOLATED, Assumption, Bounds
 from .convexity import convexity
 from .distances import Chords, Mismatch, chords, ladder, relative_sizes, rescaled, rigid_errors, rms_radius
@@ -115,7 +115,7 @@ def structural(
     >>> found.violated, found.in_sample.rms <= found.bounds["perfect"].rms.value
     (False, True)
     """
-    check_counts(folds=(folds, 2), n_null=(n_null, 0), samples=(samples, 2))
+    check_counts(folds=(folds, 2), n_null=(n_null, 0, MOST_DRAWS), samples=(samples, 2))
     check_seed(random_state)
     report = progress or no_progress
     model, truth = as_latents(latents, "latents"), as_latents(factors, "factors")

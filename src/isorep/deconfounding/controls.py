@@ -57,7 +57,7 @@ def _without_dose(text: str) -> str:
     """Words alone: without doses, entries for nothing, numbers at the end, and signs."""
     text = _UNKNOWN.sub(" ", _DOSE.sub(" ", re.sub(r"[_@|;:]", " ", text)))
     text = re.sub(r"[-/+.,()\[\]#%]", " ", text)
-    return re.sub(r"(?: ?\d+)+$", "", " ".join(text.split()))
+    return " ".join(text.split()).rstrip("0123456789 ")
 
 
 def control_values(label: Column, control: Any, batch: Column | None = None) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..representation import Array
 from ..resampling import null_of
 from ..rows import Progress, no_progress
-from ..settings import check_counts, check_seed
+from ..settings import MOST_DRAWS, check_counts, check_seed
 from .chance import ChanceDraw, draw, random_dictionary, rotated_dictionary, shuffled_rows
 from .frequency import curve_of
 from .inputs import Dictionary, Given, open_dictionaries
@@ -87,7 +87,7 @@ def recurrence(
     >>> found.pairs[0].decoder.one_to_one.share
     0.5
     """
-    check_counts(n_null=(n_null, LEAST_NULL))
+    check_counts(n_null=(n_null, LEAST_NULL, MOST_DRAWS))
     check_seed(random_state)
     if rows is not None:
         check_counts(rows=(rows, 3))

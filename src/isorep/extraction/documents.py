@@ -21,9 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, import_extra
+from ..errors import InputError
 from ..models.evaluation import import_torch, said
 from ..representation import Array
+from ..storage import parquet
 from ..storage.registry import guarded
 from .passes import Batch
 
@@ -198,8 +199,7 @@ def _label(value: Any, where: str, name: str) -> int | str:
 
 
 def _parquet(path: Path) -> Any:
-    parquet = import_extra("pyarrow.parquet", "io", "parquet")
-    return guarded(path, lambda: parquet.ParquetFile(path, memory_map=False))
+    return guarded(path, parquet.open_file, path)
 
 
 @dataclass(frozen=True)

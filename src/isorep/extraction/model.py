@@ -10,12 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import re
+import struct
 import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -238,6 +240,7 @@ def load_gguf(path: Path) -> Source:
     with path.open("rb") as file:
         if file.read(4) != b"GGUF":
             raise InputError(f"{path} is no GGUF file: it does not begin with GGUF")
+        _require_few_entries(file, path)
     torch = import_torch("extraction")
     with tempfile.TemporaryDirectory(prefix="isorep-gguf-") as folder, _quietly(transformers):
         (Path(folder) / path.name).symlink_to(path.resolve())
@@ -257,6 +260,36 @@ def load_gguf(path: Path) -> Source:
     if tokenizer is None:
         notes.append("the file has no tokenizer: give token ids")
     return Source(module, path.name, TRANSFORMER, tokenizer, context_length(module, tokenizer), notes=tuple(notes))
+
+
+_MOST_ENTRIES = 2 * 10**6  # of lists in GGUF files: vocabularies and merges, which the library reads one by one
+_SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # of numbers, by their type in GGUF
+_TEXT, _LIST = 8, 9
+
+
+def _require_few_entries(file: Any, path: Path) -> None:
+    """Refuse a GGUF file whose lists would take minutes to read; it is open behind its first four bytes.
+
+    What is cut off or of an unknown type is left to the library.
+    """
+    size, entries = path.stat().st_size, 0
+    with suppress(struct.error):
+        _, tensors, pairs = struct.unpack("<IQQ", file.read(20))
+        for _ in range(min(pairs, _MOST_ENTRIES)):
+            file.seek(min(*struct.unpack("<Q", file.read(8)), size), os.SEEK_CUR)
+            (kind,), count = struct.unpack("<I", file.read(4)), 1
+            if kind == _LIST:
+                kind, count = struct.unpack("<IQ", file.read(12))
+            entries += count
+            if entries > _MOST_ENTRIES:
+                raise InputError(f"{path} declares {entries} entries of lists, and up to {_MOST_ENTRIES} are read")
+            if kind not in (_TEXT, *_SIZES):
+                return
+            for _ in range(count if kind == _TEXT else 0):
+                file.seek(min(*struct.unpack("<Q", file.read(8)), size), os.SEEK_CUR)
+            file.seek(count * _SIZES.get(kind, 0), os.SEEK_CUR)
+        if tensors > _MOST_ENTRIES:
+            raise InputError(f"{path} declares {tensors} tensors")
 
 
 def context_length(module: Any, tokenizer: Any) -> int | None:

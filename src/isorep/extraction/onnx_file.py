@@ -8,6 +8,7 @@ layer becomes an output of the graph when a graph that has this output and nothi
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -16,12 +17,14 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, import_extra
+from ..files import visible
 from ..models.evaluation import nn, said, torch
 
 _GRAPH, _NODE, _INITIALISER, _OUTPUT = 7, 1, 5, 12  # numbers of fields: of the model, then of its graph
 _NODE_OUTPUT, _NODE_KIND, _NAME, _EXTERNAL, _KEY, _VALUE = 2, 4, 1, 13, 1, 2
 _TYPES = {"float": np.float32, "float16": np.float16, "double": np.float64, "int64": np.int64, "int32": np.int32}
 _TYPES |= {"uint8": np.uint8, "int8": np.int8}
+_LONGEST_KIND, _MOST_NODES = 80, 10**5
 _MASK = "attention_mask"
 _FILLED = {_MASK: np.ones_like, "token_type_ids": np.zeros_like}
 """Further inputs of language models, which are made from the tokens where no mask is given."""
@@ -41,13 +44,14 @@ class OnnxModel(nn.Module):
 
     def __init__(self, path: Path) -> None:
         super().__init__()
-        self._runtime = import_extra("onnxruntime", "onnx", "an ONNX model")
+        self._runtime = onnxruntime("an ONNX model")
         self._path, self._stored = path, path.read_bytes()
         self._graph = read_graph(self._stored, path)
         self.returned = self._graph.outputs[0]
+        kinds = {kind: type(visible(kind)[:_LONGEST_KIND], (nn.Identity,), {}) for kind in self._graph.kinds.values()}
         for name, kind in self._graph.kinds.items():
             # Names of ONNX have dots, which add_module refuses and which are no levels here.
-            self._modules[name] = type(kind, (nn.Identity,), {})()
+            self._modules[name] = kinds[kind]()
         digest = hashlib.sha256(self._stored).digest()
         self.register_buffer("contents", torch.frombuffer(bytearray(digest), dtype=torch.uint8))
         self._sessions: dict[tuple[str, ...], Any] = {}
@@ -110,6 +114,12 @@ class OnnxModel(nn.Module):
         return self._sessions[added]
 
 
+def onnxruntime(purpose: str) -> Any:
+    """The package, which would report its use to its makers, and leave files behind, unless it is told not to."""
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    return import_extra("onnxruntime", "onnx", purpose)
+
+
 def read_graph(stored: bytes, path: Path) -> Graph:
     """The names in an ONNX file; one that is damaged, or has weights outside of its folder, is refused."""
     graph = Graph()
@@ -121,6 +131,8 @@ def read_graph(stored: bytes, path: Path) -> Graph:
         raise InputError(f"{path} is damaged, or no ONNX model") from None
     if not graph.kinds or not graph.outputs:
         raise InputError(f"{path} is no ONNX model: it has no nodes or no outputs")
+    if len(graph.kinds) > _MOST_NODES:
+        raise InputError(f"{path} has {len(graph.kinds)} nodes, and up to {_MOST_NODES} are read")
     for name in sorted(graph.files):
         parts = PurePosixPath(name.replace("\\", "/")).parts
         if not parts or parts[0] == "/" or ".." in parts or ":" in name:

@@ -23,7 +23,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from ..errors import InputError
-from ..files import alone_in, replacing, write_text
+from ..files import alone_in, replacing, require_plain, write_text
 from ..moments import Moments
 from ..representation import Array
 from ..settings import check_choice
@@ -60,6 +60,8 @@ class Journal:
         self._lock.enter_context(alone_in(self.folder))
         self._opened_here = True
         path = self.folder / _JOURNAL
+        for file in self.folder.iterdir():
+            require_plain(file, self.folder)
         if path.is_file() and not restart:
             self._read(path)
         else:
@@ -105,8 +107,14 @@ class Journal:
         """For each row the number of its document and its position in it; ids and groups of documents."""
         rows = self.done["rows"]
         owners, positions = (np.memmap(self.folder / name, "<i8", "r", shape=(rows,)) for name in (_OWNERS, _POSITIONS))
-        with (self.folder / _DOCUMENTS).open("rb") as file:
-            documents = [(label, group) for label, group in map(json.loads, file)]
+        try:
+            with (self.folder / _DOCUMENTS).open("rb") as file:
+                documents = [(label, group) for label, group in map(json.loads, file)]
+        except (ValueError, TypeError, RecursionError):
+            documents = []
+        sound = all(isinstance(label, int | str) and isinstance(group, int | str | None) for label, group in documents)
+        if not sound or not 0 <= owners.min() <= owners.max() < len(documents):
+            raise InputError(f"{self.folder} is damaged: its rows or their documents are not those of an extraction")
         return owners, positions, documents
 
     def close(self) -> None:
@@ -134,7 +142,8 @@ class Journal:
             known = state["format"] == _FORMAT and set(state["done"]) == set(self.done)
             self.done = {name: int(state["done"][name]) for name in self.done}
             self.layers = {str(name): int(width) for name, width in state["layers"].items()}
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            known = known and min(self.done.values()) >= 0
+        except (ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError):
             known = False
         if not known:
             raise InputError(f"{path} is not the journal of an extraction, or it is damaged: remove {self.folder}")

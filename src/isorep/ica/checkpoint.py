@@ -10,6 +10,7 @@ numbers differently in another order.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,10 @@ class Keeper:
 
     def save(self, kept: FitState) -> None:
         """Save a state."""
+
+    def resuming(self) -> AbstractContextManager[None]:
+        """Refuse a state with which the fit fails."""
+        return nullcontext()
 
 
 class Ledger:
@@ -113,6 +118,10 @@ class Checkpoint(Keeper):
             name.partition(".")[2]: arrays.pop(name) for name in list(arrays) if name.startswith("white.")
         }
         return FitState(facts["stage"], _Held(arrays, self._file), _Held(facts["facts"], self._file))
+
+    def resuming(self) -> AbstractContextManager[None]:
+        """Refuse the file if the fit that was resumed from it fails."""
+        return self._file.resuming()
 
     def due(self) -> bool:
         """Whether the last state is old enough."""

@@ -202,18 +202,19 @@ class ICA(AffineTransformer):
         keeper = Keeper() if checkpoint is None else Checkpoint(checkpoint, self._belongs(source, start))
         tell = progress or (lambda *_: None)
         tell("whitening", 0.0, 0.0, 1.0)
-        found = unmix(
-            source,
-            whiten(source, self.n_components, rounding=self.rounding, standardise=self.standardise),
-            contrast,
-            check_random_state(self.random_state),
-            start=start,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            device=self.device,
-            keeper=keeper,
-            report=lambda sweeps, reached, left: tell("rotation", sweeps, reached, left),
-        )
+        with keeper.resuming():
+            found = unmix(
+                source,
+                whiten(source, self.n_components, rounding=self.rounding, standardise=self.standardise),
+                contrast,
+                check_random_state(self.random_state),
+                start=start,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                device=self.device,
+                keeper=keeper,
+                report=lambda sweeps, reached, left: tell("rotation", sweeps, reached, left),
+            )
         self._with_unmixing(found)
         self._warn()
         return self

@@ -257,6 +257,8 @@ def on_device(rows: WhiteRows, device: str | None) -> WhiteRows:
         raise InputError("device= is for rows on this machine; Dask workers compute where they are")
     try:
         where = torch.device(device)
+        if where.type == "meta":
+            raise RuntimeError("it holds no numbers")
         precision = torch.float64 if rows.dtype == np.float64 and where.type != "mps" else torch.float32
         values = torch.empty((rows.n, rows.width), dtype=precision, device=where)
         for part in blocks(rows.n, max(_TORCH_CELLS // rows.width, 1)):

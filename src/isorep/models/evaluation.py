@@ -31,7 +31,7 @@ def import_torch(purpose: str) -> Any:
 def device_named(name: str) -> Any:
     """An available device; ``auto`` takes the fastest."""
     torch = import_torch("a device")
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "meta": False}
     if name == "auto":
         return torch.device("cuda" if there["cuda"] else "mps" if there["mps"] else "cpu")
     try:

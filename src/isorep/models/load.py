@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, MissingFileError
-from ..files import replacing, require_regular
+from ..files import replacing, require_regular, require_short_header
 from ..representation import Array
 from .evaluation import first_line, import_torch, said
 
@@ -104,6 +104,7 @@ def _stored(path: Path, torch_files: bool) -> dict[str, Any]:
         if path.suffix.lower() in _TORCH_FILES and torch_files:
             return read_tensors(path)
         if path.suffix.lower() == ".safetensors":
+            require_short_header(path)
             return dict(load_file(path))
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
@@ -166,6 +167,7 @@ def read_arrays(path: Path, belongs: str, noun: str) -> tuple[dict[str, Array], 
     if not path.exists():
         return None
     require_regular(path)
+    require_short_header(path)
     try:
         with safe_open(path, "np") as file:
             known = file.metadata() or {}

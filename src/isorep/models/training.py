@@ -201,6 +201,8 @@ def _check_seeds(seeds: Sequence[int]) -> None:
 def _placed(data: Any, validation: Any, device: str) -> tuple[Rows, Rows | None]:
     try:
         place = torch.device(device)
+        if place.type == "meta":
+            raise RuntimeError("it holds no numbers")
         torch.empty(0, device=place)
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"torch cannot use the device {device!r}: {str(error).splitlines()[0]}") from None

@@ -52,6 +52,7 @@ def present(*values: float | None) -> list[float]:
 
 
 MOST_BYTES = 64_000_000
+_MOST_ENTRIES, _MOST_LISTS = 5 * 10**6, 10**6  # parsed, an empty list takes twenty times its two letters
 
 
 def read_result(path: str | Path) -> dict[str, Any]:
@@ -66,6 +67,8 @@ def read_result(path: str | Path) -> dict[str, Any]:
         raw = file.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
         raise InputError(f"{path.name} has more than {MOST_BYTES // 1_000_000} MB: no isorep result is that large")
+    if raw.count(b",") > _MOST_ENTRIES or raw.count(b"[") + raw.count(b"{") > _MOST_LISTS:
+        raise InputError(f"{path.name} has more than {_MOST_ENTRIES:,} entries or {_MOST_LISTS:,} lists: no result has")
     try:
         result = json.loads(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:

@@ -27,10 +27,11 @@ SPEAKERS = ("espeak-ng", "syllables")
 
 def speech(models: dict[str, Released], folder: Path, run: Run) -> Iterator[Compared]:
     """States of Whisper's encoders by depth, for synthesised speech; clips are groups."""
+    from ..extraction.onnx_file import onnxruntime
     from ..models import extract
 
     transformers = import_extra("transformers", "hf", "the features of Whisper")
-    import_extra("onnxruntime", "onnx", "Whisper")
+    onnxruntime("Whisper")
     names = [name for name in models if name.startswith("whisper")][: run.preset.sizes]
     homes = [first_file(models[name].opened(folder), "config.json").parent for name in names]
     rng = np.random.default_rng([run.seed, 101])

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from .._version import __version__
 from ..datasets.folder import data_folder
 from ..errors import InputError
-from ..files import alone_in, finite_json, is_temporary, write_text
+from ..files import alone_in, finite_json, is_temporary, require_plain, write_text
 from ..results import ResultRecord, aligned, counted, plain, significant, told, versions, wrapped
 from ..rows import Progress, no_progress
 from .experiment import SCALES, Experiment, Outcome, Plan, Run, Summary, Table, Unit, experiment_named, overridden
@@ -110,7 +110,7 @@ def _run(
         title=experiment.title,
         paper=experiment.paper,
         scale=scale,
-        summary=experiment.summarise(run.preset, outcomes),
+        summary=_summary(experiment, run, outcomes, ledger.folder if resumed else None),
         outcomes=outcomes,
         timing=Timing(seconds, this_run=time.perf_counter() - began, resumed=resumed),
         settings=ledger.config,
@@ -120,6 +120,17 @@ def _run(
     )
     _write(result)
     return result
+
+
+def _summary(experiment: Experiment, run: Run, outcomes: dict[str, Outcome], resumed: Path | None) -> Summary:
+    """What the outcomes say; those of a folder that was resumed may be anybody's."""
+    try:
+        return experiment.summarise(run.preset, outcomes)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if resumed is None or isinstance(error, InputError):
+            raise
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InputError(f"{resumed} holds damaged units ({reason}): name another folder with --out") from error
 
 
 @dataclass(frozen=True)
@@ -349,6 +360,8 @@ class Ledger:
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder} is a file: name a folder with --out")
         with alone_in(folder):
+            for path in folder.rglob("*"):  # a link would be written through
+                require_plain(path, folder)
             ledger = cls(folder, config)
             ledger._begin()
             yield ledger
@@ -374,9 +387,11 @@ class Ledger:
             return None
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:  # damaged from outside, as units are written completely or not at all: it is done again
+        except (ValueError, RecursionError):  # damaged from outside, as units are written completely or not at all
             return None
         if not isinstance(record, dict) or record.get("key") != key:
+            return None
+        if not isinstance(record.get("outcome"), dict) or type(record.get("seconds")) not in (int, float):
             return None
         self._remove_state(key)
         return record
@@ -418,7 +433,7 @@ def _known_config(folder: Path) -> dict[str, Any] | None:
         return None
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         config = None
     if not isinstance(config, dict):
         raise InputError(f"{path} is not the config of a run: name another folder with --out")

@@ -26,7 +26,7 @@ from ..representation import Array
 from ..resampling import FEW_GROUPS, Null, Shuffles, group_codes, null_of
 from ..results import Record, decimals, plain
 from ..rows import Progress, blocks, no_progress
-from ..settings import check_counts, check_seed
+from ..settings import MOST_DRAWS, check_counts, check_seed
 from ..threads import Crew
 from .frames import Pair, Side
 
@@ -157,7 +157,7 @@ def nuclear_norm(cross: Array) -> float:
 
 def plan(n: int, permutations: int, groups: Any, within: Any, random_state: int) -> Pairings:
     """The requested pairings, after a check of their settings."""
-    check_counts(permutations=(permutations, 0))
+    check_counts(permutations=(permutations, 0, MOST_DRAWS))
     check_seed(random_state)
     labels, classes = group_codes(groups, n), group_codes(within, n, "within")
     if labels is not None and labels.max() < 1:

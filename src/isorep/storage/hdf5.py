@@ -20,7 +20,7 @@ from ..errors import InputError, import_extra
 from ..representation import Array
 from . import tree
 from .examine import examine
-from .naming import as_text, require_plausible
+from .naming import as_text, require_plausible, require_vector
 from .registry import Contents, RowStream
 from .scratch import MEMORY_LIMIT
 
@@ -193,6 +193,7 @@ class HDF5Tree(tree.Tree):
     def vector(self, name: str) -> Array:
         """A one-dimensional dataset, as numbers or text."""
         dataset = self._array(name)
+        require_vector({name: tuple(dataset.shape)}, name, "dataset")
         stored = self.path.stat().st_size
         require_plausible(dataset.size * max(16, dataset.dtype.itemsize), stored, f"dataset {name!r}")
         checked = CheckedDataset(dataset)

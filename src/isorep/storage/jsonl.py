@@ -18,7 +18,7 @@ from .naming import as_ids, as_text, default_ids_name, not_utf8, require_plausib
 from .registry import Contents, RowStream
 from .scratch import spool, unpacked
 
-BATCH = 1024  # lines at a time
+BATCH = 1024  # lines at a time, at most
 _LONGEST_LINE = 2**24
 _NAME = "vector"
 
@@ -38,13 +38,13 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
 
     values = spool(blocks(), path.stat().st_size)
     left_out = {each: "not a vector" for each in names if each not in (name, ids_name)}
-    return Contents(values, None if ids_name is None else _as_ids(labels), left_out, part=name)
+    return Contents(values, None if ids_name is None else _as_ids(labels, path), left_out, part=name)
 
 
 def column(path: Path, name: str) -> Array:
     """One value per line: groups, labels, ids."""
     found = [_label(record, name, start + row) for start, some in batches(path) for row, record in enumerate(some)]
-    if all(type(each) is int for each in found):
+    if all(type(each) is int and abs(each) < 2**63 for each in found):
         return np.array(found, np.int64)
     return as_text(map(str, found), path.stat().st_size, f"the entries {name!r}")
 
@@ -66,15 +66,16 @@ def batches(path: Path) -> Iterator[tuple[int, list[dict[str, Any]]]]:
 
 
 def texts(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Consecutive lines as they are, with the number of the first."""
+    """Consecutive lines as they are, with the number of the first; fewer at a time if they are long."""
     held: list[str] = []
-    row = 0
+    row = characters = 0
     for line in _lines(path):
-        held.append(line)
-        row += 1
-        if len(held) == BATCH:
+        if held and (len(held) == BATCH or characters + len(line) > _LONGEST_LINE):
             yield row - len(held), held
-            held = []
+            held, characters = [], 0
+        held.append(line)
+        characters += len(line)
+        row += 1
     if held:
         yield row - len(held), held
     if not row:
@@ -187,8 +188,11 @@ def _label(record: dict[str, Any], name: str, row: int) -> Any:
     return value
 
 
-def _as_ids(labels: list[Any]) -> Array:
-    return np.array(labels, np.int64) if all(type(each) is int for each in labels) else as_ids(list(map(str, labels)))
+def _as_ids(labels: list[Any], path: Path) -> Array:
+    """Labels as whole numbers if all are, and fit into 64 bits; otherwise as text."""
+    if all(type(each) is int and abs(each) < 2**63 for each in labels):
+        return np.array(labels, np.int64)
+    return as_ids(as_text(labels, path.stat().st_size, "the text of ids"))
 
 
 def opened(path: Path, mode: str, name: str | None = None) -> Any:

@@ -134,6 +134,6 @@ def _entries(folder: Path) -> dict[str, tuple[int, str]]:
         found = {str(each["name"]): (int(each["place"]), str(each["file"])) for each in held["layers"]}
         if held["format"] != _FORMAT or any(Path(file).name != file for _, file in found.values()):
             raise ValueError
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError):
         raise InputError(f"{path} is not a list of layers, or it is damaged: remove it, or extract again") from None
     return found

@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from ..errors import InputError, MissingFileError
-from ..files import replacing, require_regular, require_writable
+from ..files import replacing, require_regular, require_short_header, require_writable
 from ..representation import Array
 from .scratch import memory_size
 
@@ -59,6 +59,7 @@ class ModelFile:
         if not self.path.exists():
             raise MissingFileError(f"{self.path} does not exist")
         require_regular(self.path)
+        require_short_header(self.path)
         try:
             with safe_open(self.path, "numpy") as file:
                 facts = self._facts(file.metadata() or {})

@@ -28,7 +28,7 @@ LIST = "list of numbers"
 
 # Ids and labels are held in memory. Honest ones may unpack a hundredfold (UTF-32 of compressed text); a zip bomb
 # unpacks a thousandfold, and is met while it is still small.
-_LABELS_BYTES = 2**29
+_LABELS_BYTES = 2**28
 _LABELS_RATIO = 100
 
 
@@ -197,7 +197,7 @@ _ABSENT, _WHOLE, _DECIMAL, _SPELLED_OTHERWISE = "absent", "whole", "decimal", "s
 _STARTS = "0123456789+-.,$i"  # of numbers in any spelling within ASCII, infinity among them
 _MOST_SEEN = 4096
 _LONGEST_SHOWN = 40
-_PLAIN = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_PLAIN = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _SPELLINGS = {
     "with a comma in it, for thousands or for decimals": r"[+-]?[1-9]\d{0,2},\d{3}",
     "with thousands separators": r"[+-]?\d{1,3}(?:(?:[, ']\d{3})+(?:\.\d+)?|(?:[. ']\d{3})+,\d+)",

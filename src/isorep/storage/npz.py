@@ -104,6 +104,8 @@ def _named(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
 def _header(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Header:
     if info.flag_bits & 1:
         raise InputError(f"array {info.filename[:-4]!r} is encrypted, which is not read")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others are unpacked without a limit
+        raise InputError(f"array {info.filename[:-4]!r} is not compressed the way numpy does: save it again")
     with archive.open(info) as stream:
         try:
             header = read_header(stream)

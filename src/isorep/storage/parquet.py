@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,6 +25,8 @@ from .scratch import require_plausible_values, spool
 _BATCH_CELLS = 2**21
 _LABELS_BATCH = 2**16
 _LONGEST_LIST = 2**20
+_LONGEST_FOOTER = 2**25  # bytes; opened it takes some twenty times as many
+_MOST_COLUMNS = 10**5  # each takes several kilobytes while it is read
 
 GAPS = True  # columns may have missing entries
 
@@ -157,6 +160,8 @@ def others(path: Path, besides: Collection[str]) -> dict[str, Any]:
     """The columns of a file besides some, of whatever type, as they are stored."""
     file = _open(path)
     names = [name for name in file.schema_arrow.names if name not in besides]
+    for name in names:
+        _require_plausible_cells(path, file, name)
     table = file.read(columns=names)
     return {name: ArrowLabels(table.column(name)) for name in names}
 
@@ -180,6 +185,32 @@ class ArrowLabels:
         return cells if self.dtype.kind == "O" else np.array(cells, dtype=self.dtype)
 
 
+def numbers(path: Path, file: Any, name: str) -> Any:
+    """The entries of a column whose entries take a few bytes each."""
+    require_plausible_values(8 * file.metadata.num_rows, path.stat().st_size)
+    return file.read(columns=[name]).column(0)
+
+
+def _require_plausible_cells(path: Path, file: Any, name: str) -> None:
+    """Refuse a column that would unpack to far more than the file; a few bytes can stand for many long texts."""
+    import pyarrow.compute
+    from pyarrow import types
+
+    stored, metadata = path.stat().st_size, file.metadata
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    chunks = [group.column(index) for group in groups for index in range(group.num_columns)]
+    entries = sum(chunk.num_values for chunk in chunks if chunk.path_in_schema.split(".")[0] == name)
+    require_plausible_values(8 * entries, stored)
+    if not types.is_string(kind := _plain_type(file.schema_arrow.field(name).type)) and not types.is_binary(kind):
+        return
+    unpacked = 0
+    for batch in _open(path, read_dictionary=[name]).iter_batches(batch_size=_LABELS_BATCH, columns=[name]):
+        cells = batch.column(0).dictionary_encode()  # where it is not yet
+        lengths = pyarrow.compute.binary_length(cells.dictionary).take(cells.indices)
+        unpacked += pyarrow.compute.sum(lengths).as_py() or 0
+        require_plausible(unpacked, stored, f"column {name!r}")
+
+
 def _label_type(held: Any) -> Any:
     """The type of a column of labels."""
     pyarrow = _pyarrow()
@@ -198,7 +229,18 @@ def _label_cells(cells: Any, kind: Any) -> Any:
 def _open(path: Path, **options: Any) -> Any:
     if is_remote(path):
         return _pyarrow().parquet.ParquetFile(path.open(), pre_buffer=True, **options)
-    return _pyarrow().parquet.ParquetFile(path, memory_map=False, **options)  # a file may shrink
+    with path.open("rb") as held:
+        held.seek(-min(8, path.stat().st_size), os.SEEK_END)
+        footer = int.from_bytes(held.read(4), "little")
+    if _LONGEST_FOOTER < footer <= path.stat().st_size:
+        raise InputError(
+            f"its footer has {footer} bytes, and one of up to {_LONGEST_FOOTER} is read: save it with fewer columns "
+            "or with larger row groups"
+        )
+    file = _pyarrow().parquet.ParquetFile(path, memory_map=False, **options)  # a file may shrink
+    if file.metadata.num_columns > _MOST_COLUMNS:
+        raise InputError(f"it has {file.metadata.num_columns} columns, and up to {_MOST_COLUMNS} are read")
+    return file
 
 
 def _pyarrow() -> Any:
@@ -211,8 +253,11 @@ def _pyarrow() -> Any:
 def saved_index(schema: Any) -> list[str]:
     """The columns that pandas saved as a data frame's index."""
     saved = (schema.metadata or {}).get(b"pandas")
-    index = json.loads(saved).get("index_columns", []) if saved else []
-    return [name for name in index if isinstance(name, str) and name in schema.names]
+    try:
+        index = json.loads(saved)["index_columns"] if saved else []
+        return [name for name in index if isinstance(name, str) and name in schema.names]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InputError("what pandas wrote about its index is damaged: save the table again") from error
 
 
 def _joined(labels: list[Array]) -> Array | None:

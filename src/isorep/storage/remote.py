@@ -35,7 +35,10 @@ def as_path(text: str) -> Any:
         return Path(text)
     scheme, _, rest = text.partition("://")
     if scheme in ("file", "local"):
-        return Path(unquote(urlsplit(f"file://{rest}").path))
+        try:
+            return Path(unquote(urlsplit(f"file://{rest}").path))
+        except ValueError as error:
+            raise InputError(f"{text} is no URL: {error}") from error
     return RemotePath(text)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from ..files import require_short_header
 from ..representation import Array, BFloat16Matrix
 from .lazy import PlainMatrix
 from .naming import choose_named, require_vector
@@ -76,6 +77,7 @@ def _shapes(entries: dict[str, dict[str, Any]]) -> dict[str, tuple[int, ...]]:
 def _entries(path: Path) -> dict[str, dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
+    require_short_header(path)
     try:
         with safe_open(path, framework="numpy") as checked:  # checks sizes, offsets and overlaps
             checked.keys()

@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array, Representation
 from . import naming, parquet, text
-from .naming import FLAG, METADATA_PREFIX, NUMBER, TEXT, Tally, as_text, require_column, require_plausible
+from .naming import FLAG, METADATA_PREFIX, NUMBER, TEXT, Tally, require_column, require_plausible
 from .registry import column, guarded, read, reader, split_key
 
 _CELL_BYTES = 64
@@ -216,7 +216,9 @@ def _typed(name: str, cells: list[str], comma: bool, lenient: bool = False) -> A
 def _parquet_columns(path: Path) -> tuple[list[str], Any, list[str], dict[str, str]]:
     file = parquet._open(path)
     schema = file.schema_arrow
-    left_out = {name: kind for name, kind in parquet.column_kinds(schema).items() if kind.startswith("list")}
+    left_out = {
+        name: kind for name, kind in parquet.column_kinds(schema).items() if kind.startswith(("list", "struct", "map"))
+    }
     names = [name for name in schema.names if name not in left_out]
 
     def parse(wanted: list[str], refused: dict[str, str] | None = None) -> dict[str, Array]:
@@ -225,24 +227,22 @@ def _parquet_columns(path: Path) -> tuple[list[str], Any, list[str], dict[str, s
 
         columns: dict[str, Array] = {}
         for name in wanted:
-            cells = file.read(columns=[name]).column(0)
-            kind = cells.type.value_type if types.is_dictionary(cells.type) else cells.type
+            stored = schema.field(name).type
+            kind = stored.value_type if types.is_dictionary(stored) else stored
             if refused is not None and (types.is_nested(kind) or types.is_time(kind) or types.is_duration(kind)):
                 refused[name] = f"it holds {kind}"
                 continue
             if types.is_temporal(kind):
                 if refused is None:
                     raise InputError(f"column {name!r} holds {kind}, neither numbers nor labels")
+                cells = parquet.numbers(path, file, name)
                 columns[name] = np.asarray(cells.cast("timestamp[s]", safe=False).to_numpy())
-                continue
-            if types.is_boolean(kind):
-                columns[name] = np.asarray(cells.cast(kind).to_numpy())
+            elif types.is_boolean(kind):
+                columns[name] = np.asarray(parquet.numbers(path, file, name).cast(kind).to_numpy())
             elif types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind):
-                columns[name] = np.asarray(parquet.as_numbers(cells).to_numpy())
+                columns[name] = np.asarray(parquet.as_numbers(parquet.numbers(path, file, name)).to_numpy())
             else:
-                require_plausible(_CELL_BYTES * len(cells), path.stat().st_size, f"column {name!r}")
-                words = ["" if cell is None else cell for cell in cells.to_pylist()]
-                columns[name] = as_text(words, path.stat().st_size, f"column {name!r}")
+                columns[name] = parquet.column(path, name, missing=True)
         return columns
 
     return names, parse, parquet.saved_index(schema), left_out

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 import zipfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from .scratch import mapped_to_fill
 _MOST_PICKLE = 2**22  # names and shapes only; the numbers lie in members of their own
 _ONLY = "the values"
 _DEEPEST = 16  # dicts inside of each other
+_MOST_ENTRIES = 10**6
 
 
 def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
@@ -75,20 +76,32 @@ def read_tensors(path: Path) -> dict[str, Any]:
     return tensors
 
 
-def flattened(held: Any, before: str = "", deep: int = 0) -> dict[str, Any]:
+def flattened(held: Any) -> dict[str, Any]:
     """The tensors of dicts inside of each other, by their keys with dots between; others are left out."""
     torch = _torch()
     if isinstance(held, torch.Tensor):
-        return {before or _ONLY: held}
+        return {_ONLY: held}
     found: dict[str, Any] = {}
-    if isinstance(held, dict) and deep < _DEEPEST:
-        for key, value in held.items():
-            if isinstance(key, str | int):
-                found |= flattened(value, f"{before}.{key}" if before else str(key), deep + 1)
-    if not found and not before:
+    for entries, (name, value) in enumerate(_entries(held)):
+        if entries > _MOST_ENTRIES:  # a dict may occur in others any number of times
+            raise InputError(f"it holds more than {_MOST_ENTRIES} entries in dicts inside of each other")
+        if isinstance(value, torch.Tensor):
+            if name in found:
+                raise InputError(f"two tensors are called {name!r}, with dots between the keys of dicts")
+            found[name] = value
+    if not found:
         _refuse_list(held)
         raise InputError(f"it holds {type(held).__name__} without a tensor, where a tensor or a dict of them is read")
     return found
+
+
+def _entries(held: Any, before: str = "", deep: int = 0) -> Iterator[tuple[str, Any]]:
+    """Whatever dicts inside of each other hold, the dicts among it, by their keys with dots between."""
+    for key, value in held.items() if isinstance(held, dict) and deep < _DEEPEST else ():
+        if isinstance(key, str | int):
+            name = f"{before}.{key}" if before else str(key)
+            yield name, value
+            yield from _entries(value, name, deep + 1)
 
 
 def _refuse_list(held: Any) -> None:
@@ -126,14 +139,20 @@ def check_archive(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
-    except zipfile.BadZipFile as error:
+            pickles = [member for member in members if member.filename.endswith(".pkl")]
+            plain = all(member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & 1 for member in members)
+            small = all(member.file_size <= _MOST_PICKLE for member in pickles)
+            sized = plain and small and any(b"bytearray" in archive.read(member) for member in pickles)
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, ValueError) as error:
         raise InputError(
             "this is not an archive that torch.save writes since version 1.6; a bare pickle is refused"
         ) from error
-    if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-        raise InputError("it is compressed, which torch.save does not do")
-    if any(member.file_size > _MOST_PICKLE for member in members if member.filename.endswith(".pkl")):
+    if not plain:
+        raise InputError("it is compressed or encrypted, which torch.save does not do")
+    if not small:
         raise InputError(f"its pickle takes more than {_MOST_PICKLE} bytes: it holds more than tensors")
+    if sized:  # torch makes them as large as the pickle says
+        raise InputError("it holds a bytearray, which is not unpickled: save tensors alone")
 
 
 def _shapes(tensors: dict[str, Any]) -> dict[str, tuple[int, ...]]:

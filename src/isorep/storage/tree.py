@@ -170,6 +170,8 @@ def _element(tree: Tree, path: str, missing: bool = False) -> Array:
 
 
 def _decoded(codes: Array, categories: Array, path: str, missing: bool) -> Array:
+    if codes.dtype.kind not in "iu":
+        raise InputError(f"{path} has codes of type {codes.dtype}, not whole numbers")
     gaps = codes < 0
     if len(codes) and codes.max() >= len(categories):
         raise InputError(f"{path} has a code {codes.max()} and only {len(categories)} categories")

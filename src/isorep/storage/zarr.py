@@ -12,7 +12,9 @@ import json
 import math
 import os
 import re
+import warnings
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,14 +26,15 @@ from ..files import require_plain
 from ..representation import Array
 from . import tree as hierarchy
 from .hdf5 import CheckedChunks, bomb, inflates_beyond
-from .naming import as_text, require_plausible
+from .naming import as_text, require_plausible, require_vector
 from .registry import Contents, Labels, RowStream, is_zarr
 from .remote import is_remote
 
 _BRIDGE = 2**20
 _CHUNK_BYTES = 2**22
 _CHUNK_LABELS = 2**16
-_MOST_METADATA = 2**26
+_MOST_METADATA = 2**24  # bytes; parsed they take some twenty times as many
+_LONGEST_ENTRY = 2**24
 _DEEPEST = 64  # groups in each other
 _METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 
@@ -116,10 +119,11 @@ class ZarrTree(hierarchy.Tree):
             _require_plain_nodes(path)
         zarr = _zarr()
         self.group, self.array = zarr.Group, zarr.Array
-        if _is_array(path):
-            self._root = zarr.open_array(_store(path), mode="r")
-        else:  # a consolidated copy of the metadata could say other things than the arrays' own
-            self._root = zarr.open_group(_store(path), mode="r", use_consolidated=False)
+        with _quiet():
+            if _is_array(path):
+                self._root = zarr.open_array(_store(path), mode="r")
+            else:  # a consolidated copy of the metadata could say other things than the arrays' own
+                self._root = zarr.open_group(_store(path), mode="r", use_consolidated=False)
 
     def attributes(self, name: str) -> Mapping[str, Any]:
         """The attributes of a node."""
@@ -128,20 +132,23 @@ class ZarrTree(hierarchy.Tree):
 
     def arrays(self) -> dict[str, tuple[tuple[int, ...], str]]:
         """The shapes of all arrays, and the kinds of their dtypes."""
-        members = self._root.members(max_depth=_DEEPEST)
+        with _quiet():
+            members = self._root.members(max_depth=_DEEPEST)
         arrays = [(name, node) for name, node in members if isinstance(node, self.array)]
         return {name: (tuple(node.shape), node.dtype.kind) for name, node in arrays}
 
     def vector(self, name: str) -> Array:
         """A one-dimensional array, as numbers or text."""
         array = self._array(name)
+        require_vector({name: tuple(array.shape)}, name, "array")
         stored = int(array.nbytes_stored())
         require_plausible(array.size * max(16, array.dtype.itemsize), stored, f"array {name!r}")
         values = self._checked(array)[0 : array.shape[0]]
         return values if values.dtype.kind in "fiub" else as_text(values, stored, f"array {name!r}")
 
     def _checked(self, array: Any) -> CheckedArray:
-        checked = CheckedArray(array, self.path)
+        with _quiet():
+            checked = CheckedArray(array, self.path)
         absent = checked.absent()
         if absent:
             self.absent["::".join(filter(None, (self.path.name, array.path)))] = absent
@@ -153,16 +160,30 @@ class ZarrTree(hierarchy.Tree):
             return self._root
         if not isinstance(self._root, self.group) or ".." in name.split("/"):
             return None
-        return self._root.get(name)
+        with _quiet():
+            return self._root.get(name)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What zarr warns of, types that have no specification yet, is for those who write."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _require_plain_nodes(root: Path) -> None:
-    """Refuse links, pipes and devices in place of groups, arrays and their metadata; chunks are looked at when read."""
+    """Refuse links, pipes and devices in place of groups, arrays and their metadata; chunks are looked at when read.
+
+    Also metadata that would fill the memory: zarr makes a fill value of the size that they declare.
+    """
     pending = [root]
     while pending:
         folder = pending.pop()
         for name in _METADATA:
             require_plain(folder / name, root)
+            if name != ".zmetadata" and (folder / name).is_file():  # that copy is not read
+                _require_small(_described(folder / name))
         if not (folder / ".zarray").is_file() and is_zarr(folder):  # may be a group, which holds further ones
             folders = [entry.name for entry in os.scandir(folder) if entry.is_dir()]
             pending.extend(folder / name for name in folders)
@@ -175,10 +196,23 @@ def _is_array(path: Path) -> bool:
     metadata = path / "zarr.json"
     if not metadata.is_file():
         return (path / ".zarray").is_file()
+    return _described(metadata).get("node_type") == "array"
+
+
+def _described(metadata: Path) -> dict[str, Any]:
+    """The metadata of an array or a group."""
     if metadata.stat().st_size > _MOST_METADATA:
-        raise InputError(f"its zarr.json takes more than {_MOST_METADATA} bytes")
+        raise InputError(f"its {metadata.name} takes more than {_MOST_METADATA} bytes")
     described = json.loads(metadata.read_text("utf-8"))
-    return isinstance(described, dict) and described.get("node_type") == "array"
+    return described if isinstance(described, dict) else {}
+
+
+def _require_small(described: Mapping[str, Any]) -> None:
+    """Refuse an array whose entries are texts or bytes of an absurd length, as its type says."""
+    kind = json.dumps(described.get("data_type", described.get("dtype")))
+    longest = max(map(int, re.findall("[0-9]{1,18}", kind)), default=0)
+    if longest > _LONGEST_ENTRY:
+        raise InputError(f"it declares entries of {longest} bytes or characters")
 
 
 # A codec is code that a file chooses: numcodecs has one that unpickles.

@@ -19,7 +19,7 @@ from ..representation import Array
 from ..resampling import FEW_GROUPS
 from ..results import Verdict, counted
 from ..rows import Progress, equal_rows, no_progress
-from ..settings import check_choice, check_counts, check_names, check_seed
+from ..settings import MOST_DRAWS, check_choice, check_counts, check_names, check_seed
 from .axes import Axes, random_axes, steps
 from .columns import Pair, paired
 from .dci import IMPORTANCES
@@ -108,7 +108,7 @@ def score_factors(
     families, unasked = _families(scores, slots)
     check_choice("threshold", threshold, THRESHOLDS)
     check_choice("importance", importance, IMPORTANCES)
-    check_counts(n_neighbors=(n_neighbors, 1), n_resamples=(n_resamples, 0), n_null=(n_null, 0))
+    check_counts(n_neighbors=(n_neighbors, 1), n_resamples=(n_resamples, 0, MOST_DRAWS), n_null=(n_null, 0, MOST_DRAWS))
     check_seed(random_state)
     report = progress or no_progress
     pair = paired(factors, latents, discrete_factors=discrete_factors, discrete_latents=discrete_latents)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -181,9 +185,47 @@ def _qdrant(place: str) -> Any:
     if place.startswith(("http://", "https://")):
         return client(url=place)
     try:
-        return client(path=place)
-    except RuntimeError as error:
-        raise InputError(f"{place} cannot be opened: {str(error)[:200]}") from error
+        with _unpickling_points():
+            return client(path=place)
+    except InputError:
+        raise
+    except Exception as error:  # whatever a damaged folder makes the client raise
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InputError(f"{place} cannot be opened: {reason}") from error
+
+
+@contextmanager
+def _unpickling_points() -> Iterator[None]:
+    """Have the client unpickle points and nothing else: it keeps them as pickles, which could run any code."""
+    persistence = import_module("qdrant_client.local.persistence")
+    kept = getattr(persistence, "pickle", None)
+    if kept is None:
+        raise InputError("this version of qdrant-client is not known to read a folder safely: use its server")
+    checked = SimpleNamespace(**{**vars(kept), "loads": _point, "load": None, "Unpickler": None})
+    setattr(persistence, "pickle", checked)  # noqa: B010  (a module has no such attribute for mypy)
+    try:
+        yield
+    finally:
+        setattr(persistence, "pickle", kept)  # noqa: B010
+
+
+def _point(pickled: bytes) -> Any:
+    return _Points(BytesIO(pickled)).load()
+
+
+class _Points(pickle.Unpickler):
+    """Unpickles the models of Qdrant, and what their payloads may hold."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """A class of Qdrant's models; anything else is refused before it is imported."""
+        if (module == "qdrant_client.http.models.models" and name.isidentifier()) or (module, name) in _PAYLOAD:
+            found = super().find_class(module, name)
+            if isinstance(found, type):
+                return found
+        raise InputError(f"a point holds {module}.{name}, which is not unpickled")
+
+
+_PAYLOAD = {("uuid", "UUID"), ("datetime", "datetime"), ("datetime", "date"), ("datetime", "timezone")}
 
 
 class PostgresTable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,9 @@ class FaissIndex:
         faiss = import_extra("faiss", "stores", "a FAISS index", "faiss-cpu")
         self.name = path.name
         try:
-            index = self._owner = faiss.read_index(str(path))
-        except RuntimeError as error:
+            with _no_larger_than(path, faiss):
+                index = self._owner = faiss.read_index(str(path))
+        except (RuntimeError, MemoryError) as error:
             raise InputError(f"{path.name} is not a FAISS index: {str(error)[:120]}") from error
         self._ids: Array | None = None
         self._map_kind: Any = None
@@ -49,8 +51,12 @@ class FaissIndex:
         self.rows = int(index.ntotal)
         self._lists: _InvertedLists | None = None
         if isinstance(index, faiss.IndexIVFFlat):
+            if isinstance(faiss.downcast_InvertedLists(index.invlists), faiss.OnDiskInvertedLists):
+                raise InputError(f"{path.name} names another file for its vectors, which is not followed")
             self._lists = _InvertedLists(faiss, index)
             inner = self._lists.ids
+            if len(inner) != self.rows:
+                raise InputError(f"{path.name} is damaged: it declares {self.rows} vectors and holds {len(inner)}")
             if self._ids is not None and not (inner.min() >= 0 and inner.max() < len(self._ids)):
                 raise InputError(f"{path.name} is damaged: its lists name vectors that its table of ids does not have")
             self._ids = inner if self._ids is None else self._ids[inner]
@@ -102,7 +108,10 @@ class FaissIndex:
         new = faiss.IndexIVFFlat(quantiser, task.width, lists, old.metric_type)
         new.nprobe = min(old.nprobe, lists)
         spread = np.unique(np.linspace(0, self.rows - 1, min(self.rows, _TRAINED * lists)).astype(np.int64))
-        new.train(self._new(spread, task))
+        vectors = self._new(spread, task)
+        if not np.isfinite(np.einsum("ij,ij->i", vectors, vectors)).all():  # FAISS would end the process
+            raise InputError(f"{self.name} holds vectors so large that their distances overflow in float32")
+        new.train(vectors)
         return new, said
 
     def _new(self, rows: Array, task: Task) -> Array:
@@ -112,6 +121,20 @@ class FaissIndex:
         if self._lists is not None:
             return self._lists.vectors(rows)
         return np.asarray(self._index.reconstruct_n(int(rows[0]), len(rows)))
+
+
+@contextmanager
+def _no_larger_than(path: Path, faiss: Any) -> Iterator[None]:
+    """Let FAISS allocate no more for a part of an index than its file has; older versions know no limit."""
+    if not hasattr(faiss, "set_deserialization_vector_byte_limit"):
+        yield
+        return
+    before = faiss.get_deserialization_vector_byte_limit()
+    faiss.set_deserialization_vector_byte_limit(path.stat().st_size)
+    try:
+        yield
+    finally:
+        faiss.set_deserialization_vector_byte_limit(before)
 
 
 class _InvertedLists:

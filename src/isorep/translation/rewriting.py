@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import InputError
 from ..files import require_plain, without_secrets
 from ..representation import Array
-from ..storage.naming import IDS_NAMES
+from ..storage.naming import IDS_NAMES, as_text
 from ..storage.registry import Result, guarded
 
 Change = Callable[[Array], Array]
@@ -65,7 +65,7 @@ def labels(cells: list[Any], name: str, start: int, required: bool) -> Array | N
             return None
     if all(type(cell) is int and abs(cell) < 2**63 for cell in cells):
         return np.array(cells, np.int64)
-    return np.array([cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell) for cell in cells], str)
+    return as_text(cells, 0, f"the text of ids in {name!r}")
 
 
 def guarded_each(path: Path, items: Iterator[Result]) -> Iterator[Result]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -256,7 +256,11 @@ class LanceTable:
 
     def _batches(self, columns: list[str] | None = None, limit: int | None = None, size: int = 8192) -> Iterator[Any]:
         rows = self._table.search().limit(limit or self.rows)
-        return iter((rows if columns is None else rows.select(columns)).to_batches(size))
+        try:
+            yield from (rows if columns is None else rows.select(columns)).to_batches(size)
+        except Exception as error:  # whatever a damaged table makes the library raise
+            reason = " ".join(str(error).split())[:200]
+            raise InputError(f"{self.name} cannot be read, it may be damaged: {reason}") from error
 
     def blocks(self, named: bool = False) -> Iterator[Block]:
         """The old vectors, block by block; with ids if these are wanted and known."""
@@ -270,11 +274,14 @@ class LanceTable:
         import pyarrow
 
         place, name = address_of(output)
+        new_folder = "://" not in place and not Path(place).exists()
         database = _lance(place)
         if name in _names(database):
             raise InputError(f"{output} exists: name another table")
         schema, rows = self._rows.schema(task.width), 0
         with ExitStack() as undo:
+            if new_folder:  # which the library has made
+                undo.callback(_remove_empty, Path(place))
             undo.callback(lambda: name in _names(database) and database.drop_table(name))
             table = database.create_table(name, schema=schema)
             for batch in self._batches():
@@ -289,6 +296,11 @@ class LanceTable:
 
 def _lance(place: str) -> Any:
     return import_extra("lancedb", "stores", "a LanceDB table").connect(place)
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _names(database: Any) -> list[str]:

@@ -5,6 +5,7 @@ Translating files: the input is checked before anything is written, then streame
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -462,7 +463,7 @@ def _check_facts(file: ModelFile, facts: dict[str, Any]) -> None:
         file.refuse("a hidden layer belongs to mlp, and only to it")
     for name in ("norm", "strength"):
         value = facts.get(name)
-        if value is not None and not (type(value) in (int, float) and 0 <= value < np.inf):
+        if value is not None and not (type(value) in (int, float) and 0 <= value <= sys.float_info.max):
             file.refuse(f"its {name} is {str(value)[:60]!r}")
     if facts.get("norm") == 0:
         file.refuse("its norm is 0")

@@ -1,5 +1,7 @@
 """GGUF files: rows equal those of the module that was written, and what is damaged or unknown is refused."""
 
+import struct
+
 import numpy as np
 import pytest
 
@@ -100,3 +102,16 @@ def test_damaged_incomplete_and_unknown_files_are_refused(tmp_path):
         with pytest.raises(InputError, match=why) as caught:
             open_model(tmp_path / f"{name}.gguf")
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("behind", [b"", bytes(2 * 10**6 + 1)])
+def test_endless_lists_are_refused_before_they_are_read(tmp_path, behind):
+    pytest.importorskip("gguf")
+    pytest.importorskip("accelerate")
+    entries = len(behind) or 2**60
+    text = struct.pack("<Q", 1) + b"a"
+    lists = text + struct.pack("<II", 8, 1) + struct.pack("<I", 0) + b"b" + text
+    lists += struct.pack("<IIQ", 9, 0, entries) + behind
+    (tmp_path / "a.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 2) + lists)
+    with pytest.raises(InputError, match=f"declares {entries + 1} entries of lists"):
+        open_model(tmp_path / "a.gguf")

@@ -1,5 +1,9 @@
 """ONNX files: layers by the names of nodes, and files that are damaged, hostile or of several inputs."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -71,6 +75,32 @@ def test_outputs_of_nodes_are_layers_whether_the_graph_returns_them_or_not(toy, 
     np.testing.assert_allclose(found["/body.0/MatMul_out"].values, X @ W, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found["y"].values, np.maximum(X @ W, 0), rtol=1e-5, atol=1e-6)
     assert (tmp_path / "rows" / "_body.0_MatMul_out.npy").is_file()
+
+
+def test_nothing_is_reported_to_the_makers_of_onnxruntime(tmp_path):
+    """Their reports leave a file in TMPDIR, and a number of this machine in the home folder."""
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    (tmp_path / "empty").mkdir()
+    write(tmp_path / "toy.onnx")
+    places = dict.fromkeys(("TMPDIR", "HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"), str(tmp_path / "empty"))
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"} | places
+    code = "import sys; from isorep.extraction.onnx_file import OnnxModel, Path; OnnxModel(Path(sys.argv[1]))"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "toy.onnx")], env=environment, check=True)
+    assert list((tmp_path / "empty").rglob("*")) == []
+
+
+def test_endless_nodes_are_refused(tmp_path):
+    graph = b"".join(part(1, part(2, str(number))) for number in range(100_001)) + part(12, value("0", "n", 3))
+    with pytest.raises(InputError, match="has 100001 nodes, and up to 100000 are read"):
+        read_graph(model(graph), tmp_path / "a.onnx")
+
+
+def test_a_kind_of_node_that_no_class_can_be_called_is_escaped(tmp_path):
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    graph = node("Mat\0Mul", ["x", "w"], "y") + weights() + part(11, value("x", "n", 4)) + part(12, value("y", "n", 3))
+    (tmp_path / "a.onnx").write_bytes(model(graph))
+    with pytest.raises(InputError, match="cannot be loaded"):
+        isorep.extract(tmp_path / "a.onnx", X)
 
 
 def test_the_default_is_the_first_output_and_numbers_count_nodes(toy):

@@ -77,6 +77,41 @@ def test_a_stopped_run_goes_on_without_gaps_or_repeats(model, tmp_path, suffix):
     assert not (tmp_path / f".layer.{suffix}.extracting").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("journal.json", lambda text: text.replace('"rows": 28', '"rows": 1e999'), "journal of an extraction, or it"),
+        ("journal.json", lambda text: text.replace('"rows": 28', '"rows": -35'), "journal of an extraction, or it"),
+        ("documents.jsonl", lambda text: text.replace("[0, null]", "[[], nul]"), "its rows or their documents"),
+        ("documents.jsonl", lambda text: text.replace("[0, null]", "[[], {}] "), "its rows or their documents"),
+        ("places", lambda text: text.replace("\0", "\x7f", 1), "its rows or their documents"),
+    ],
+)
+def test_a_state_that_was_changed_is_refused(model, tmp_path, name, text, words):
+    options = {"layers": ["0", "output"], "batch": 7, "output": tmp_path / "{layer}.npy"}
+    with pytest.raises(Stopped):
+        isorep.extract(model, X, progress=stopping(35), **options)
+    path = tmp_path / ".layer.npy.extracting" / name
+    before = path.read_text("latin-1")
+    path.write_text(text(before), "latin-1")
+    assert path.read_text("latin-1") != before
+    with pytest.raises(isorep.InputError, match=words):
+        isorep.extract(model, X, **options)
+
+
+def test_links_among_the_rows_of_a_stopped_run_are_not_written_through(model, tmp_path):
+    options = {"layers": ["0", "output"], "batch": 7, "output": tmp_path / "{layer}.npy"}
+    with pytest.raises(Stopped):
+        isorep.extract(model, X, progress=stopping(35), **options)
+    (tmp_path / "mine").write_bytes(b"mine" * 1000)
+    path = tmp_path / ".layer.npy.extracting" / "values-0"
+    path.unlink()
+    path.symlink_to(tmp_path / "mine")
+    with pytest.raises(isorep.InputError, match="values-0 is a link inside a folder"):
+        isorep.extract(model, X, **options)
+    assert (tmp_path / "mine").read_bytes() == b"mine" * 1000
+
+
 def test_documents_go_on_too(gpt2, tmp_path, monkeypatch):
     from .conftest import WORDS
 
