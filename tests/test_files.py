@@ -131,6 +131,26 @@ def test_long_names_have_temporary_files_too(tmp_path):
     assert target.read_text() == "whole"
 
 
+@pytest.mark.parametrize("letter", ["\N{GRINNING FACE}", "\N{CJK UNIFIED IDEOGRAPH-6F22}", "\udcff"])
+def test_names_whose_letters_take_several_bytes_have_temporary_files_too(tmp_path, letter):
+    size = len(os.fsencode(letter))
+    target = tmp_path / (letter * (240 // size) + ".json")
+    write_text(target, "whole")
+    with replacing(target) as temporary:
+        assert files.is_temporary(temporary, target)
+    assert [path.name for path in tmp_path.iterdir()] == [target.name]
+
+
+def test_a_folder_that_takes_no_new_file_is_reported_with_the_name_of_the_target(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), ".out.txt-isorep-abc.txt")
+
+    monkeypatch.setattr(files.tempfile, "mkstemp", full)
+    with pytest.raises(OSError, match=r"out\.txt") as caught:
+        write_text(tmp_path / "out.txt", "new")
+    assert caught.value.filename == str(tmp_path / "out.txt")
+
+
 def test_control_codes_are_written_out_and_other_text_stays():
     assert visible("naïve µ 漢字 -> \\ [red] 😀") == "naïve µ 漢字 -> \\ [red] 😀"
     assert visible("a\x1b[2J\x9bm\x7f\r\n\t") == "a\\x1b[2J\\x9bm\\x7f\\r\\n\\t"

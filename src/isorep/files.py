@@ -149,7 +149,10 @@ def replacing(path: Path, *, folder: bool = False, apart: bool = False) -> Itera
     whether somebody is still writing.
     """
     _remove_left_behind(path)
-    temporary, lock = _temporary(path, folder=folder or apart)
+    try:
+        temporary, lock = _temporary(path, folder=folder or apart)
+    except OSError as error:  # which names the temporary file
+        raise OSError(error.errno, os.strerror(error.errno or 0), str(path)) from error
     made = temporary / path.name if apart else temporary
     try:
         yield made
@@ -204,7 +207,7 @@ def _identity(path: Path) -> tuple[int, int]:
     return known.st_dev, known.st_ino
 
 
-_LONGEST_NAME = 100  # letters of a target in the name of its temporary file: names have at most 255 bytes
+_LONGEST_NAME = 100  # bytes of a target in the name of its temporary file: names have at most 255 bytes
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FRESH = 2.0  # seconds: a temporary file may be so young that it is not locked yet
 _WRITING: set[Path] = set()  # by this process, whose own locks would not stop it
@@ -238,7 +241,9 @@ def is_temporary(path: Path, target: Path) -> bool:
 
 def _affixes(target: Path) -> tuple[str, str]:
     """How temporary names of a target begin and end."""
-    return f".{target.name[:_LONGEST_NAME]}-isorep-", "".join(target.suffixes[-2:])[-_LONGEST_NAME:]
+    name, suffix = (os.fsencode(each) for each in (target.name, "".join(target.suffixes[-2:])))
+    first, last = (part.decode("utf-8", "ignore") for part in (name[:_LONGEST_NAME], suffix[-_LONGEST_NAME:]))
+    return f".{first}-isorep-", last
 
 
 def _temporary(target: Path, *, folder: bool) -> tuple[Path, int | None]:
@@ -337,7 +342,7 @@ def _put_folder(new: Path, old: Path) -> None:
         if _exchanged(new, old):
             _remove(new)  # which is now the old one
             return
-        aside = Path(tempfile.mkdtemp(dir=old.parent, prefix=f".{old.name[:_LONGEST_NAME]}-isorep-"))
+        aside = Path(tempfile.mkdtemp(dir=old.parent, prefix=_affixes(old)[0]))
         try:
             old.replace(aside)
         except FileNotFoundError:  # moved away by somebody else
@@ -405,6 +410,7 @@ def without_cache_folder() -> Iterator[None]:
 def require_writable(path: str | Path, inputs: Sequence[str | Path] = ()) -> None:
     """Refuse a path that cannot be written, or that is one of the inputs, before any work is done for it."""
     path = Path(path)
+    path = path.resolve() if path.is_symlink() else path  # what the link points to is written
     for given in map(Path, inputs):
         if path.exists() and given.exists() and path.samefile(given):
             raise InputError(f"{path} is an input: name another file to write")

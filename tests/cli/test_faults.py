@@ -308,6 +308,86 @@ def test_one_path_for_two_outputs_is_refused_before_any_work(isorep_command, fil
     assert not (files / "z").exists()
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("compare", "a.npy", "b.npy", *FAST, "--groups", "kept.npy"),
+        ("compare", "a.npy", "b.npy", *FAST, "--within", "kept.npy"),
+        ("compare", "a.npy", "b.npy", *FAST, "--examples", "kept.npy"),
+        ("similarity", "a.npy", "b.npy", "--groups", "kept.npy"),
+        ("similarity", "a.npy", "b.npy", "--within", "kept.npy"),
+        ("dictionaries", "a.npy", "b.npy", "--frequencies", "b.npy", "--frequencies", "kept.npy::values"),
+        ("blocks", "a.npy", "b.npy", "--groups", "kept.npy"),
+        ("blocks", "a.npy", "b.npy", "--within", "kept.npy"),
+        ("ica", "stability", "a.npy", "--groups", "kept.npy"),
+        ("structure", "a.npy", "b.npy", "--groups", "kept.npy"),
+        ("heads", "a.npy", "b.npy", "--bias", "kept.npy"),
+        ("heads", "a.npy", "b.npy", "--other-bias", "kept.npy"),
+        ("heads", "a.npy", "b.npy", "--weights", "kept.npy"),
+        ("heads", "a.npy", "b.npy", "--sets", "kept.npy"),
+        ("heads", "a.npy", "b.npy", "--features", "a.npy", "--groups", "kept.npy"),
+        ("deconfound", "a.npy", "--label", "kept.npy", "--batch", "b.npy"),
+        ("deconfound", "a.npy", "--label", "b.npy", "--batch", "b.npy,kept.npy"),
+        ("deconfound", "a.npy", "--label", "b.npy", "--batch", "b.npy", "--guides", "kept.npy"),
+        ("deconfound", "a.npy", "--label", "b.npy", "--batch", "b.npy", "--also-hold-out", "kept.npy"),
+        ("translate", "fit", "a.npy", "b.npy", "-o", "m.safetensors", "--groups", "kept.npy"),
+        ("translate", "fit", "a.npy", "b.npy", "-o", "m.safetensors", "--labels", "kept.npy"),
+        ("extract", "kept.npy", "a.npy", "-o", "features"),
+    ],
+    ids=" ".join,
+)
+def test_no_file_that_an_option_names_is_overwritten(isorep_command, files, monkeypatch, command):
+    monkeypatch.chdir(files)
+    np.save("kept.npy", np.arange(200) // 4)
+    before = Path("kept.npy").read_bytes()
+    done = isorep_command(*command, "--json", "./kept.npy")
+    assert (done.code, done.err) == (2, "isorep: kept.npy is an input: name another file to write\n")
+    assert Path("kept.npy").read_bytes() == before
+
+
+def test_a_column_of_the_name_of_an_output_is_no_file(isorep_command, tmp_path):
+    lines = [f"{row % 7}.5,{row % 5},{row // 4}" for row in range(80)]
+    (tmp_path / "a.csv").write_text("\n".join(["feature_0,feature_1,plate", *lines]) + "\n")
+    named = (tmp_path / "a.csv", tmp_path / "a.csv", *FAST, "--groups", "plate", "--json", tmp_path / "plate")
+    assert isorep_command("compare", *named).code == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "folder"),
+    [
+        (("extract", "torch.nn:Identity", "a.npy", "-o", "z"), "z"),
+        (("reproduce", "words", "--scale", "smoke", "--out", "z"), "z"),
+        (("disentangle", "a.npy", "--checkpoints", "z"), "z"),
+        (("demo", "--save", "."), "seed1.npy"),
+    ],
+    ids=lambda given: given[0] if isinstance(given, tuple) else "",
+)
+def test_an_output_is_apart_from_what_a_command_makes_in_a_folder(isorep_command, files, monkeypatch, command, folder):
+    monkeypatch.chdir(files)
+    before = sorted(files.iterdir())
+    done = isorep_command(*command, "--html", folder)
+    assert (done.code, done.err) == (2, f"isorep: {folder} is named twice: name another file to write\n")
+    assert sorted(files.iterdir()) == before
+
+
+def test_a_result_does_not_replace_what_its_own_command_has_written(isorep_command, files, monkeypatch):
+    monkeypatch.chdir(files)
+    done = isorep_command("extract", "torch.nn:Identity", "a.npy", "-o", "z.npy", "--json", "z.ids.npy", "--quiet")
+    assert done.code == 2
+    assert done.err.startswith("isorep: z.ids.npy is a file that this command has just written")
+    np.testing.assert_array_equal(np.load("z.ids.npy"), np.arange(200))
+
+
+@pytest.mark.parametrize("option", ["--json", "--html"])
+def test_a_link_to_a_place_that_is_not_there_is_refused_before_any_work(isorep_command, files, monkeypatch, option):
+    monkeypatch.chdir(files)
+    Path("link").symlink_to("missing/r")
+    done = isorep_command("ica", "fit", "a.npy", "-o", "m.safetensors", option, "link")
+    assert done.code == 2
+    assert done.err.endswith("missing is not a folder, so r cannot be written there\n")
+    assert not Path("m.safetensors").exists()
+
+
 def run_by(script, *arguments, **options):
     """A command in a process of its own, after some lines of Python."""
     code = f"import sys\nfrom isorep.cli import main\n{script}\nsys.argv = ['isorep', *sys.argv[1:]]; main.run()"
