@@ -183,6 +183,20 @@ def test_a_library_with_temporary_files_of_its_own_leaves_them_in_a_folder_that_
     assert target.read_text() == "after"
 
 
+@pytest.mark.parametrize("folder", [False, True])
+def test_what_a_link_points_to_is_replaced_and_the_link_stays(tmp_path, folder):
+    (tmp_path / "real").mkdir()
+    target, link = tmp_path / "real" / "out", tmp_path / "link"
+    link.symlink_to(target)
+    for _ in range(2):
+        with replacing(link, folder=folder) as temporary:
+            assert temporary.parent == target.parent
+            (temporary / "part" if folder else temporary).write_text("new")
+        assert link.is_symlink()
+        assert (target / "part" if folder else target).read_text() == "new"
+    assert [path.name for path in target.parent.iterdir()] == ["out"]
+
+
 def test_what_is_unfinished_is_removed_on_request(tmp_path):
     left = []
 

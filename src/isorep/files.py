@@ -148,6 +148,7 @@ def replacing(path: Path, *, folder: bool = False, apart: bool = False) -> Itera
     A process that is killed cannot remove it: the next one that writes the same target does. The lock on it tells
     whether somebody is still writing.
     """
+    path = path.resolve() if path.is_symlink() else path  # what the link points to is replaced, the link stays
     _remove_left_behind(path)
     try:
         temporary, lock = _temporary(path, folder=folder or apart)
@@ -171,6 +172,9 @@ def replacing(path: Path, *, folder: bool = False, apart: bool = False) -> Itera
         if error.errno in _NO_ROOM:  # such an error names no file, or the temporary one
             raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
         raise
+    except InputError as error:  # of a file in a folder, such as one of several shards
+        _remove(temporary)
+        raise type(error)(str(error).replace(str(made), str(path))) from error
     except BaseException:
         _remove(temporary)
         raise

@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -120,7 +121,10 @@ def test_an_input_that_is_removed_or_replaced_during_a_run_is_still_read(tmp_pat
     np.testing.assert_array_equal(read[:], values)
 
 
-@pytest.mark.parametrize("command", ["npy", "csv", "parquet", "h5", "zarr", "safetensors", "model", "json", "html"])
+@pytest.mark.parametrize(
+    "command",
+    ["npy", "npz", "csv", "csv.gz", "parquet", "h5", "h5ad", "zarr", "safetensors", "pt", "model", "json", "html"],
+)
 def test_a_full_disk_is_named_with_the_file_and_leaves_nothing(tmp_path, command):
     values = np.random.default_rng(0).laplace(size=(4000, 16))
     np.save(tmp_path / "a.npy", values)
@@ -146,6 +150,82 @@ def test_a_full_disk_is_named_with_the_file_and_leaves_nothing(tmp_path, command
     assert "-isorep-" not in done.stdout
     assert "a file" not in done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("suffix", ["h5", "h5ad"])
+def test_hdf5_ends_cleanly_wherever_in_a_file_the_disk_is_full(tmp_path, suffix):
+    """HDF5 itself ends the process at some of these sizes."""
+    code = (
+        "import numpy as np, isorep, resource, sys\n"
+        "ids = [f'a row that has a long name {row}' for row in range(400)]\n"
+        "rows = isorep.Representation(np.ones((400, 8)), ids)\n"
+        "for size in [*range(500, 90_000, 1500), 2**30]:\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (size, -1))\n"
+        "    try:\n        isorep.write(rows, sys.argv[1])\n        break\n"
+        "    except isorep.InputError as error:\n        print(error)\n"
+    )
+    target = tmp_path / f"out.{suffix}"
+    done = subprocess.run([sys.executable, "-c", code, str(target)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert set(done.stdout.splitlines()) == {f"{target} cannot be written: File too large"}
+    assert [path.name for path in tmp_path.iterdir()] == [target.name]
+    assert isorep.read(target).shape == (400, 8)
+
+
+def test_an_interrupt_while_hdf5_writes_stays_one(tmp_path, monkeypatch):
+    def interrupted(self, view):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("isorep.storage.hdf5._Sink._write_all", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        isorep.write(np.eye(9), tmp_path / "a.h5")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_shard_that_has_no_room_is_named_by_where_it_will_be(isorep_command, files, monkeypatch):
+    values = np.load(files / "a.npy")
+    isorep.translate(values, values, maps=["linear"], n_boot=0).save(files / "m.safetensors")
+    (files / "shards").mkdir()
+    np.save(files / "shards" / "0.npy", values)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 0))
+    done = isorep_command("translate", "apply", files / "m.safetensors", files / "shards", files / "out")
+    out = files / "out"
+    assert done.code == 2
+    assert done.err.startswith(f"isorep: {out / '0.npy'} cannot be written: it takes ")
+    assert done.err.endswith(f" and {out} has 0 bytes free\n")
+    assert not out.exists()
+
+
+def test_a_full_disk_is_named_with_the_faiss_index(tmp_path):
+    faiss = pytest.importorskip("faiss")
+    rows = np.random.default_rng(0).normal(size=(400, 8)).astype(np.float32)
+    index = faiss.IndexFlatL2(8)
+    index.add(rows)
+    faiss.write_index(index, str(tmp_path / "a.faiss"))
+    isorep.translate(rows, rows, maps=["linear"], n_boot=0).save(tmp_path / "m.safetensors")
+    script = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (400, 400))"
+    process = run_by(
+        script, "translate", "apply", *(tmp_path / name for name in ("m.safetensors", "a.faiss", "b.faiss"))
+    )
+    assert process.communicate()[1] == f"isorep: {tmp_path / 'b.faiss'} cannot be written: File too large\n"
+    assert process.returncode == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.faiss", "m.safetensors"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_an_extraction_that_never_committed_a_row_on_a_full_disk_leaves_nothing(tmp_path):
+    from isorep.extraction.write import Journal
+
+    journal = Journal(tmp_path / ".features.extracting", {})
+    journal.open({"first": 4}, 4)
+    journal._files["values-0"].close()
+    journal._files["values-0"] = Path("/dev/full").open("wb")  # noqa: SIM115
+    journal.append([np.ones((3, 4), np.float32)], np.arange(3), np.zeros(3))
+    with pytest.raises(OSError, match="No space left") as caught:
+        journal.commit()
+    assert caught.value.filename == str(tmp_path / ".features.extracting" / "values-0")
+    journal.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_missing_right_is_not_called_damage(isorep_command, files, monkeypatch):
