@@ -458,6 +458,14 @@ def test_a_result_does_not_replace_what_its_own_command_has_written(isorep_comma
     np.testing.assert_array_equal(np.load("z.ids.npy"), np.arange(200))
 
 
+@pytest.mark.parametrize("kind", [">f8", ">f4", "longdouble"])
+def test_numbers_that_torch_does_not_know_go_through_a_model(isorep_command, files, kind):
+    np.save(files / "odd.npy", np.load(files / "a.npy").astype(kind))
+    done = isorep_command("extract", "torch.nn:Identity", files / "odd.npy", "-o", files / "out.npy")
+    assert done.code == 0, done.err
+    np.testing.assert_array_equal(np.load(files / "out.npy"), np.load(files / "odd.npy").astype(np.float32))
+
+
 @pytest.mark.parametrize("option", ["--json", "--html"])
 def test_a_link_to_a_place_that_is_not_there_is_refused_before_any_work(isorep_command, files, monkeypatch, option):
     monkeypatch.chdir(files)
