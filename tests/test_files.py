@@ -131,6 +131,27 @@ def test_long_names_have_temporary_files_too(tmp_path):
     assert target.read_text() == "whole"
 
 
+@pytest.mark.parametrize("letter", ["\N{GRINNING FACE}", "\N{CJK UNIFIED IDEOGRAPH-6F22}", "\udcff"])
+def test_names_whose_letters_take_several_bytes_have_temporary_files_too(tmp_path, letter):
+    size = len(os.fsencode(letter))
+    target = tmp_path / (letter * (240 // size) + ".json")
+    write_text(target, "whole")
+    with replacing(target) as temporary:
+        assert files.is_temporary(temporary, target)
+    assert [path.name for path in tmp_path.iterdir()] == [target.name]
+
+
+def test_a_folder_that_takes_no_new_file_is_reported_with_the_name_of_the_target(tmp_path, monkeypatch):
+    def full(path, *_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "open", full)
+        with pytest.raises(OSError, match=r"out\.txt") as caught:
+            write_text(tmp_path / "out.txt", "new")
+    assert caught.value.filename == str(tmp_path / "out.txt")
+
+
 def test_control_codes_are_written_out_and_other_text_stays():
     assert visible("naïve µ 漢字 -> \\ [red] 😀") == "naïve µ 漢字 -> \\ [red] 😀"
     assert visible("a\x1b[2J\x9bm\x7f\r\n\t") == "a\\x1b[2J\\x9bm\\x7f\\r\\n\\t"
@@ -161,6 +182,20 @@ def test_a_library_with_temporary_files_of_its_own_leaves_them_in_a_folder_that_
         made.write_text("after")
     assert [path.name for path in tmp_path.iterdir()] == ["m.safetensors"]
     assert target.read_text() == "after"
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_what_a_link_points_to_is_replaced_and_the_link_stays(tmp_path, folder):
+    (tmp_path / "real").mkdir()
+    target, link = tmp_path / "real" / "out", tmp_path / "link"
+    link.symlink_to(target)
+    for _ in range(2):
+        with replacing(link, folder=folder) as temporary:
+            assert temporary.parent == target.parent
+            (temporary / "part" if folder else temporary).write_text("new")
+        assert link.is_symlink()
+        assert (target / "part" if folder else target).read_text() == "new"
+    assert [path.name for path in target.parent.iterdir()] == ["out"]
 
 
 def test_what_is_unfinished_is_removed_on_request(tmp_path):

@@ -194,12 +194,12 @@ def factor_covariance(sums: Array, n: int, mean: Array, rounding: float, *, any_
     scale = np.where(left_out, 0.0, spread)
     inverse = _inverse(scale)
     values, vectors = spectrum(_correlation(sums, n, inverse), n)
-    top = max(values[-1], 0.0)
+    top = float(values.max(initial=0.0))  # identical rows of many columns have no axis at all
     keep = values > max(rank_tolerance(rounding) ** 2, _FLOOR * 10) * top
     keep &= values > _noise_along(inverse[:, None] * vectors, noise)
     all_values = spectrum(_correlation(sums, n, _inverse(spread)), n)[0] if left_out.any() else values
     expected = min(len(scale) - int(constant.sum()), n - 1)
-    resolved = rounding > _COARSE or int((all_values > _RESOLVED * max(all_values[-1], 0.0)).sum()) >= expected
+    resolved = rounding > _COARSE or int((all_values > _RESOLVED * all_values.max(initial=0.0)).sum()) >= expected
     root_values = np.sqrt(values[keep])
     local = inverse[:, None] * vectors[:, keep] / root_values
     return Factor(

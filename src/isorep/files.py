@@ -159,6 +159,7 @@ def replacing(path: Path, *, folder: bool = False, apart: bool = False) -> Itera
     A process that is killed cannot remove it: the next one that writes the same target does. The lock on it tells
     whether somebody is still writing.
     """
+    path = path.resolve() if path.is_symlink() else path  # what the link points to is replaced, the link stays
     _remove_left_behind(path)
     mine = _Temporary(path, folder=folder or apart)
     try:
@@ -180,6 +181,9 @@ def replacing(path: Path, *, folder: bool = False, apart: bool = False) -> Itera
         if error.errno in _NO_ROOM:  # such an error names no file, or the temporary one
             raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
         raise
+    except InputError as error:  # of a file in a folder, such as one of several shards
+        mine.remove()
+        raise type(error)(str(error).replace(str(made), str(path))) from error
     except BaseException:
         mine.remove()
         raise
@@ -214,7 +218,7 @@ def _identity(path: Path) -> tuple[int, int]:
     return known.st_dev, known.st_ino
 
 
-_LONGEST_NAME = 100  # letters of a target in the name of its temporary file: names have at most 255 bytes
+_LONGEST_NAME = 100  # bytes of a target in the name of its temporary file: names have at most 255 bytes
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FRESH = 2.0  # seconds: a temporary file may be so young that it is not locked yet
 _NAMES = 10  # that are tried
@@ -249,7 +253,9 @@ def is_temporary(path: Path, target: Path) -> bool:
 
 def _affixes(target: Path) -> tuple[str, str]:
     """How temporary names of a target begin and end."""
-    return f".{target.name[:_LONGEST_NAME]}-isorep-", "".join(target.suffixes[-2:])[-_LONGEST_NAME:]
+    name, suffix = (os.fsencode(each) for each in (target.name, "".join(target.suffixes[-2:])))
+    first, last = (part.decode("utf-8", "ignore") for part in (name[:_LONGEST_NAME], suffix[-_LONGEST_NAME:]))
+    return f".{first}-isorep-", last
 
 
 class _Temporary:
@@ -266,9 +272,7 @@ class _Temporary:
     def make(self) -> Path:
         """Make and lock it."""
         prefix, suffix = _affixes(self._target)
-        for _ in range(
-            _NAMES
-        ):  # another process may take it for left behind, if this one is stopped before it locks it
+        for _ in range(_NAMES):  # another process may take it for left behind, if this one is stopped before it locks
             path = self._path = self._target.parent / f"{prefix}{os.urandom(6).hex()}{suffix}"
             _WRITING.add(path)
             try:
@@ -279,6 +283,8 @@ class _Temporary:
             except FileExistsError:
                 self.release()
                 continue
+            except OSError as error:  # which names the temporary file
+                raise OSError(error.errno, os.strerror(error.errno or 0), str(self._target)) from error
             self._lock = _locked(path)
             if path.exists():
                 return path
@@ -375,7 +381,7 @@ def _put_folder(new: Path, old: Path) -> None:
         if _exchanged(new, old):
             _remove(new)  # which is now the old one
             return
-        aside = Path(tempfile.mkdtemp(dir=old.parent, prefix=f".{old.name[:_LONGEST_NAME]}-isorep-"))
+        aside = Path(tempfile.mkdtemp(dir=old.parent, prefix=_affixes(old)[0]))
         try:
             old.replace(aside)
         except FileNotFoundError:  # moved away by somebody else
@@ -443,6 +449,7 @@ def without_cache_folder() -> Iterator[None]:
 def require_writable(path: str | Path, inputs: Sequence[str | Path] = ()) -> None:
     """Refuse a path that cannot be written, or that is one of the inputs, before any work is done for it."""
     path = Path(path)
+    path = path.resolve() if path.is_symlink() else path  # what the link points to is written
     for given in map(Path, inputs):
         if path.exists() and given.exists() and path.samefile(given):
             raise InputError(f"{path} is an input: name another file to write")

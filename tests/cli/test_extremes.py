@@ -43,6 +43,11 @@ CASES = {
     "equal rows": (np.full((N, WIDTH), 0.3), Y),
     "one row differs": (np.vstack([X[1:2], np.repeat(X[:1], N - 1, axis=0)]), Y),
     "outlier": (outlier(X, 1e12), Y),
+    "offset of one column": (X + np.array([1e18, 0, 0]), Y),
+    "largest numbers": (X / np.abs(X).max() * 2e307, Y),
+    "two wide rows": pair(2, 40),
+    "whole numbers": ((X * 20).astype(np.int8), (Y * 20).astype(np.int8)),
+    "flags": (X > 0, Y > 0),
     "outlier, extreme": (outlier(X, 1e300), Y),
 }
 COMMANDS = {
@@ -50,6 +55,7 @@ COMMANDS = {
     "many": ["compare", "a.npy", "b.npy", "c.npy", "--null", 3, "--rungs", "rigid,linear"],
     "similarity": ["similarity", "a.npy", "b.npy", "--permutations", 19],
     "ica": ["ica", "fit", "a.npy", "-o", "model.safetensors", "--no-resume"],
+    "ica, unwhitened": ["ica", "fit", "a.npy", "-o", "model.safetensors", "--no-resume", "--whiten", "none"],
     "stability": ["ica", "stability", "a.npy", "--restarts", 2],
     "structure": ["structure", "a.npy", "b.npy", "--scores", "mcc,linear_r2,mig,sap", "--null", 0, "--resamples", 0],
     "heads": ["heads", "a.npy", "b.npy"],
@@ -65,7 +71,11 @@ COMMANDS = {
     ],
 }  # fmt: skip
 
-UNLIKE = ("heads and features", "deconfound")  # one side of a product, and refused beyond float32
+UNLIKE = (
+    "heads and features",
+    "deconfound",
+    "ica, unwhitened",
+)  # one side of a product, refused beyond float32, squared
 
 
 def write(folder, x, y):

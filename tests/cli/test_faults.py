@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -120,7 +121,10 @@ def test_an_input_that_is_removed_or_replaced_during_a_run_is_still_read(tmp_pat
     np.testing.assert_array_equal(read[:], values)
 
 
-@pytest.mark.parametrize("command", ["npy", "csv", "parquet", "h5", "zarr", "safetensors", "model", "json", "html"])
+@pytest.mark.parametrize(
+    "command",
+    ["npy", "npz", "csv", "csv.gz", "parquet", "h5", "h5ad", "zarr", "safetensors", "pt", "model", "json", "html"],
+)
 def test_a_full_disk_is_named_with_the_file_and_leaves_nothing(tmp_path, command):
     values = np.random.default_rng(0).laplace(size=(4000, 16))
     np.save(tmp_path / "a.npy", values)
@@ -146,6 +150,82 @@ def test_a_full_disk_is_named_with_the_file_and_leaves_nothing(tmp_path, command
     assert "-isorep-" not in done.stdout
     assert "a file" not in done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("suffix", ["h5", "h5ad"])
+def test_hdf5_ends_cleanly_wherever_in_a_file_the_disk_is_full(tmp_path, suffix):
+    """HDF5 itself ends the process at some of these sizes."""
+    code = (
+        "import numpy as np, isorep, resource, sys\n"
+        "ids = [f'a row that has a long name {row}' for row in range(400)]\n"
+        "rows = isorep.Representation(np.ones((400, 8)), ids)\n"
+        "for size in [*range(500, 90_000, 1500), 2**30]:\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (size, -1))\n"
+        "    try:\n        isorep.write(rows, sys.argv[1])\n        break\n"
+        "    except isorep.InputError as error:\n        print(error)\n"
+    )
+    target = tmp_path / f"out.{suffix}"
+    done = subprocess.run([sys.executable, "-c", code, str(target)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert set(done.stdout.splitlines()) == {f"{target} cannot be written: File too large"}
+    assert [path.name for path in tmp_path.iterdir()] == [target.name]
+    assert isorep.read(target).shape == (400, 8)
+
+
+def test_an_interrupt_while_hdf5_writes_stays_one(tmp_path, monkeypatch):
+    def interrupted(self, view):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("isorep.storage.hdf5._Sink._write_all", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        isorep.write(np.eye(9), tmp_path / "a.h5")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_shard_that_has_no_room_is_named_by_where_it_will_be(isorep_command, files, monkeypatch):
+    values = np.load(files / "a.npy")
+    isorep.translate(values, values, maps=["linear"], n_boot=0).save(files / "m.safetensors")
+    (files / "shards").mkdir()
+    np.save(files / "shards" / "0.npy", values)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 0))
+    done = isorep_command("translate", "apply", files / "m.safetensors", files / "shards", files / "out")
+    out = files / "out"
+    assert done.code == 2
+    assert done.err.startswith(f"isorep: {out / '0.npy'} cannot be written: it takes ")
+    assert done.err.endswith(f" and {out} has 0 bytes free\n")
+    assert not out.exists()
+
+
+def test_a_full_disk_is_named_with_the_faiss_index(tmp_path):
+    faiss = pytest.importorskip("faiss")
+    rows = np.random.default_rng(0).normal(size=(400, 8)).astype(np.float32)
+    index = faiss.IndexFlatL2(8)
+    index.add(rows)
+    faiss.write_index(index, str(tmp_path / "a.faiss"))
+    isorep.translate(rows, rows, maps=["linear"], n_boot=0).save(tmp_path / "m.safetensors")
+    script = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (400, 400))"
+    process = run_by(
+        script, "translate", "apply", *(tmp_path / name for name in ("m.safetensors", "a.faiss", "b.faiss"))
+    )
+    assert process.communicate()[1] == f"isorep: {tmp_path / 'b.faiss'} cannot be written: File too large\n"
+    assert process.returncode == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.faiss", "m.safetensors"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_an_extraction_that_never_committed_a_row_on_a_full_disk_leaves_nothing(tmp_path):
+    from isorep.extraction.write import Journal
+
+    journal = Journal(tmp_path / ".features.extracting", {})
+    journal.open({"first": 4}, 4)
+    journal._files["values-0"].close()
+    journal._files["values-0"] = Path("/dev/full").open("wb")  # noqa: SIM115
+    journal.append([np.ones((3, 4), np.float32)], np.arange(3), np.zeros(3))
+    with pytest.raises(OSError, match="No space left") as caught:
+        journal.commit()
+    assert caught.value.filename == str(tmp_path / ".features.extracting" / "values-0")
+    journal.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_missing_right_is_not_called_damage(isorep_command, files, monkeypatch):
@@ -306,6 +386,94 @@ def test_one_path_for_two_outputs_is_refused_before_any_work(isorep_command, fil
     assert done.code == 2
     assert "z is named twice" in done.err
     assert not (files / "z").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("compare", "a.npy", "b.npy", *FAST, "--groups", "kept.npy"),
+        ("compare", "a.npy", "b.npy", *FAST, "--within", "kept.npy"),
+        ("compare", "a.npy", "b.npy", *FAST, "--examples", "kept.npy"),
+        ("similarity", "a.npy", "b.npy", "--groups", "kept.npy"),
+        ("similarity", "a.npy", "b.npy", "--within", "kept.npy"),
+        ("dictionaries", "a.npy", "b.npy", "--frequencies", "b.npy", "--frequencies", "kept.npy::values"),
+        ("blocks", "a.npy", "b.npy", "--groups", "kept.npy"),
+        ("blocks", "a.npy", "b.npy", "--within", "kept.npy"),
+        ("ica", "stability", "a.npy", "--groups", "kept.npy"),
+        ("structure", "a.npy", "b.npy", "--groups", "kept.npy"),
+        ("heads", "a.npy", "b.npy", "--bias", "kept.npy"),
+        ("heads", "a.npy", "b.npy", "--other-bias", "kept.npy"),
+        ("heads", "a.npy", "b.npy", "--weights", "kept.npy"),
+        ("heads", "a.npy", "b.npy", "--sets", "kept.npy"),
+        ("heads", "a.npy", "b.npy", "--features", "a.npy", "--groups", "kept.npy"),
+        ("deconfound", "a.npy", "--label", "kept.npy", "--batch", "b.npy"),
+        ("deconfound", "a.npy", "--label", "b.npy", "--batch", "b.npy,kept.npy"),
+        ("deconfound", "a.npy", "--label", "b.npy", "--batch", "b.npy", "--guides", "kept.npy"),
+        ("deconfound", "a.npy", "--label", "b.npy", "--batch", "b.npy", "--also-hold-out", "kept.npy"),
+        ("translate", "fit", "a.npy", "b.npy", "-o", "m.safetensors", "--groups", "kept.npy"),
+        ("translate", "fit", "a.npy", "b.npy", "-o", "m.safetensors", "--labels", "kept.npy"),
+        ("extract", "kept.npy", "a.npy", "-o", "features"),
+    ],
+    ids=" ".join,
+)
+def test_no_file_that_an_option_names_is_overwritten(isorep_command, files, monkeypatch, command):
+    monkeypatch.chdir(files)
+    np.save("kept.npy", np.arange(200) // 4)
+    before = Path("kept.npy").read_bytes()
+    done = isorep_command(*command, "--json", "./kept.npy")
+    assert (done.code, done.err) == (2, "isorep: kept.npy is an input: name another file to write\n")
+    assert Path("kept.npy").read_bytes() == before
+
+
+def test_a_column_of_the_name_of_an_output_is_no_file(isorep_command, tmp_path):
+    lines = [f"{row % 7}.5,{row % 5},{row // 4}" for row in range(80)]
+    (tmp_path / "a.csv").write_text("\n".join(["feature_0,feature_1,plate", *lines]) + "\n")
+    named = (tmp_path / "a.csv", tmp_path / "a.csv", *FAST, "--groups", "plate", "--json", tmp_path / "plate")
+    assert isorep_command("compare", *named).code == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "folder"),
+    [
+        (("extract", "torch.nn:Identity", "a.npy", "-o", "z"), "z"),
+        (("reproduce", "words", "--scale", "smoke", "--out", "z"), "z"),
+        (("disentangle", "a.npy", "--checkpoints", "z"), "z"),
+        (("demo", "--save", "."), "seed1.npy"),
+    ],
+    ids=lambda given: given[0] if isinstance(given, tuple) else "",
+)
+def test_an_output_is_apart_from_what_a_command_makes_in_a_folder(isorep_command, files, monkeypatch, command, folder):
+    monkeypatch.chdir(files)
+    before = sorted(files.iterdir())
+    done = isorep_command(*command, "--html", folder)
+    assert (done.code, done.err) == (2, f"isorep: {folder} is named twice: name another file to write\n")
+    assert sorted(files.iterdir()) == before
+
+
+def test_a_result_does_not_replace_what_its_own_command_has_written(isorep_command, files, monkeypatch):
+    monkeypatch.chdir(files)
+    done = isorep_command("extract", "torch.nn:Identity", "a.npy", "-o", "z.npy", "--json", "z.ids.npy", "--quiet")
+    assert done.code == 2
+    assert done.err.startswith("isorep: z.ids.npy is a file that this command has just written")
+    np.testing.assert_array_equal(np.load("z.ids.npy"), np.arange(200))
+
+
+@pytest.mark.parametrize("kind", [">f8", ">f4", "longdouble"])
+def test_numbers_that_torch_does_not_know_go_through_a_model(isorep_command, files, kind):
+    np.save(files / "odd.npy", np.load(files / "a.npy").astype(kind))
+    done = isorep_command("extract", "torch.nn:Identity", files / "odd.npy", "-o", files / "out.npy")
+    assert done.code == 0, done.err
+    np.testing.assert_array_equal(np.load(files / "out.npy"), np.load(files / "odd.npy").astype(np.float32))
+
+
+@pytest.mark.parametrize("option", ["--json", "--html"])
+def test_a_link_to_a_place_that_is_not_there_is_refused_before_any_work(isorep_command, files, monkeypatch, option):
+    monkeypatch.chdir(files)
+    Path("link").symlink_to("missing/r")
+    done = isorep_command("ica", "fit", "a.npy", "-o", "m.safetensors", option, "link")
+    assert done.code == 2
+    assert done.err.endswith("missing is not a folder, so r cannot be written there\n")
+    assert not Path("m.safetensors").exists()
 
 
 def run_by(script, *arguments, **options):

@@ -124,7 +124,9 @@ def test_npz_is_stored_so_that_rows_can_be_read_alone(tmp_path, monkeypatch):
     assert isinstance(isorep.read(tmp_path / "a.npz").values, lazy.PlainMatrix)
 
 
-@pytest.mark.parametrize("suffix", ["npz", "csv.gz"])
+@pytest.mark.parametrize(
+    "suffix", ["npy", "npz", "safetensors", "csv", "csv.gz", "tsv.gz", "parquet", "h5", "h5ad", "pt", "pth"]
+)
 def test_the_same_values_give_the_same_bytes(tmp_path, suffix):
     stored = values("float32")
     for name in ("a", "b"):

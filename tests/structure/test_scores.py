@@ -296,6 +296,14 @@ def test_a_latent_that_is_constant_on_the_rows_to_learn_from_spoils_nothing(rng)
 
 
 @pytest.mark.parametrize("importance", ["binned", "trees", "lasso"])
+def test_labels_with_decimals_are_labels(rng, importance):
+    z, s = rng.normal(size=(60, 2)), rng.integers(4, size=(60, 1)).astype(float)
+    whole = structure.dci(s, z, importance=importance, discrete_factors=True)
+    parts = structure.dci(s + 0.5, z, importance=importance, discrete_factors=True)
+    assert (parts.disentanglement, parts.informativeness) == (whole.disentanglement, whole.informativeness)
+
+
+@pytest.mark.parametrize("importance", ["binned", "trees", "lasso"])
 def test_the_unit_of_a_continuous_factor_does_not_matter_to_dci(rng, importance):
     s = rng.normal(size=(80, 2))
     one, other = (isorep.structure.dci(s * unit, s, importance=importance) for unit in (1.0, 2.0**-120))

@@ -86,7 +86,7 @@ def command(
     every = [*files, *(file for run in again for file in run)]
     if len(files) < 2:
         raise InputError(f"{files[0]} alone has nothing to share: name at least two views of the same examples")
-    require_outputs([json, html, content], *every)
+    require_outputs([json, html, content], *every, groups, within)
     if content is not None:
         family(split_key(content, None)[0], "write")  # refuses a suffix before hours of work, not after
     reading: dict[str, Any] = {"ids": ids, "besides": [groups, within]}

@@ -282,18 +282,35 @@ def row_labels(where: str | None, source: str) -> Any:
     return None if where is None else labels(where, source)
 
 
-def require_outputs(outputs: Sequence[Path | None], *inputs: str | Path) -> None:
-    """Refuse files to write that cannot be written, or are not apart from each other and from the inputs."""
+def require_outputs(
+    outputs: Sequence[Path | None], *inputs: str | Path | None, folder: str | Path | None = None
+) -> None:
+    """Refuse files to write that cannot be written, or are not apart from each other and from the inputs.
+
+    Inputs are all that options name: a column of another file is no path, and does no harm. ``folder`` is what the
+    command makes besides.
+    """
     from ..files import require_writable
 
     named = [path for path in outputs if path is not None]
     for path in named:
         require_writable(path)
-    require_apart(named, *inputs)
+    require_apart(named, *(each for each in inputs if each is not None))
+    if folder is not None and Path(folder).resolve() in [path.resolve() for path in named]:
+        raise InputError(f"{folder} is named twice: name another file to write")
 
 
 def write_outputs(result: "ResultRecord", json: Path | None, html: Path | None) -> None:
-    """Write the files that were asked for; :func:`tell_outputs` says so after the result."""
+    """Write the files that were asked for; :func:`tell_outputs` says so after the result.
+
+    What the command has just written in a folder is not replaced by them.
+    """
+    from ..files import written
+
+    made = {path.resolve() for path in written()}
+    for path in (json, html):
+        if path is not None and path.resolve() in made:
+            raise InputError(f"{path} is a file that this command has just written: name another file to write")
     if json is not None:
         result.to_json(json)
     if html is not None:
@@ -329,7 +346,7 @@ def require_apart(outputs: Sequence[Path], *inputs: str | Path) -> None:
         here = path.resolve()
         for given in map(plain_path, inputs):
             there = given.resolve()
-            if here == there:
+            if here == there and here.exists():
                 raise InputError(f"{path} is an input: name another file to write")
             if there in here.parents or here in there.parents:
                 raise InputError(f"{path} and the input {given} lie in one another: name another file to write")

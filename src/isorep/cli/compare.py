@@ -126,7 +126,7 @@ def command(
     limit = None if fail_above is None else _limit(fail_above, wanted)
     if len(files) < 2:
         raise InputError(f"{files[0]} alone cannot be compared: name at least two files")
-    common.require_outputs([json, html], *files)
+    common.require_outputs([json, html], *files, groups, within, examples)
     only_two = {"--boot": boot, "--diameter": diameter, "--worst-case": worst_case, "--reverse": reverse or None}
     only_two |= {"--examples": examples}
     for option, value in only_two.items():
@@ -378,15 +378,14 @@ def demo(
     seed: Annotated[int, Option(metavar=N, help="Seed of the first training; the second uses the next one.")] = 0,
 ) -> None:
     """Train two seeds of a small autoencoder on handwritten digits and compare them, in under a minute."""
-    import numpy as np
-
-    from .. import Representation, compare
+    from .. import Representation, compare, write
     from ..models import load_digit_images, train_autoencoder
     from ..results import wrapped
 
-    common.require_outputs([json, html])
     if save is not None and not save.is_dir():
         raise InputError(f"{save} is not a folder")
+    saved = [] if save is None else [save / f"seed{number}.npy" for number in range(2)]
+    common.require_outputs([json, html, *saved])
     if not 0 <= seed < 2**32 - 1:
         raise InputError(f"seed is {seed} and must lie between 0 and {2**32 - 2}")
     images = load_digit_images()
@@ -401,8 +400,8 @@ def demo(
             trained = train_autoencoder(images, latents=LATENTS, epochs=EPOCHS, seed=each, progress=trained_to)
             losses.append(f"{trained.losses[-1]:.4f} (seed {each})")
             runs.append(Representation(trained.encode(images), name=f"seed {each}"))
-            if save is not None:
-                np.save(save / f"seed{number}.npy", np.asarray(runs[-1].values), allow_pickle=False)
+            if saved:
+                write(runs[-1], saved[number])
         result = compare(*runs, random_state=seed, progress=progress)
     common.write_outputs(result, json, html)
     if quiet:
@@ -416,7 +415,7 @@ def demo(
     common.show("\nHow to read this")
     common.show("\n".join(wrapped(f"  {sentence}", 2) for sentence in _explain(result)))
     common.tell_outputs(json, html)
-    files = [str(save / f"seed{number}.npy") for number in range(2)] if save is not None else ["A.npy", "B.npy"]
+    files = [str(path) for path in saved] or ["A.npy", "B.npy"]
     common.show("\nNext steps")
     steps = {
         f"isorep compare {' '.join(files)}": "compare these two files again" if save is not None else "your own runs",

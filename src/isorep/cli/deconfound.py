@@ -96,8 +96,9 @@ def command(
     """
     from .. import deconfound
 
-    other_rows = [] if fit_on in ("train", "all") else [fit_on]
-    require_outputs([output, json, html], data, *other_rows)
+    batches = parts(batch, "--batch")
+    other_rows = None if fit_on in ("train", "all") else fit_on
+    require_outputs([output, json, html], data, other_rows, label, *batches, guides, also_hold_out)
     if output is not None and not plain_path(data).suffix == output.suffix == ".h5ad":
         raise InputError(
             f"--output copies an .h5ad file with components in it, not {plain_path(data).name} to {output.name}"
@@ -106,7 +107,7 @@ def command(
         result = deconfound(
             data,
             label,
-            parts(batch, "--batch"),
+            batches,
             key=key,
             control=None if control is None else parts(control, "--control"),
             each=each,

@@ -1,6 +1,5 @@
 """``isorep dictionaries``: do the atoms of sparse autoencoders recur over seeds and widths?"""
 
-from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
@@ -71,7 +70,7 @@ def command(
     from ..dictionaries import recurrence
 
     given, codes, shares = dictionaries or [], activations or [], frequencies or []
-    require_outputs([json, html], *given, *codes, *(each for each in shares if Path(each).exists()))
+    require_outputs([json, html], *given, *codes, *shares)
     if fail_below is not None and not 0 <= fail_below <= 1:
         raise InputError(f"--fail-below takes a share from 0 to 1, not {fail_below:g}")
     if shares and len(shares) != len(given or codes):

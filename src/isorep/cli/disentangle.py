@@ -76,7 +76,7 @@ def command(
     from .. import disentangle
     from ..storage.model_files import require_model_path
 
-    require_outputs([model, sheet, json, html], images, *([] if obs is None else [obs]))
+    require_outputs([model, sheet, json, html], images, obs, folder=checkpoints)
     if model is not None:
         require_model_path(model)
     if sheet is not None and sheet.suffix.lower() != ".png":

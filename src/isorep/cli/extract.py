@@ -156,8 +156,7 @@ def command(
         raise InputError("name the DATA that goes into the model")
     if output is None:
         raise InputError("name where features go: --output FOLDER, or a pattern with {layer}")
-    inputs = [data] if weights is None else [data, weights]
-    require_outputs([json, html], *inputs)
+    require_outputs([json, html], data, weights, model, folder=output)
     try:
         with progress_bar(quiet) as progress:
             result = extract(

@@ -93,7 +93,7 @@ def command(
     from ..storage import read
 
     limits = [_limit(text) for text in fail_above or []]
-    require_outputs([json, html], *(path for path in (head, other, features, other_features) if path is not None))
+    require_outputs([json, html], head, other, features, other_features, bias, other_bias, weights, groups, sets)
 
     if groups is not None and other is None:
         raise InputError("groups say which rows are held out together, and one head holds none out: name two heads")

@@ -96,7 +96,7 @@ def fit(
     )
     checkpoint = Path(f"{output}.checkpoint")
     require_model_path(output)
-    common.require_outputs([output, checkpoint, loadings, json, html], data, *([] if obs is None else [obs]))
+    common.require_outputs([output, checkpoint, loadings, json, html], data, obs)
     if loadings is not None and loadings.suffix.lower() != ".csv":
         raise InputError(f"{loadings} will hold the loadings, so its name must end in .csv")
     if not resume and checkpoint.exists():
@@ -211,7 +211,7 @@ def stability(
     if restarts < 1:
         raise InputError(f"--restarts is {restarts} and must be at least 1")
     ica = _estimator(components, contrast, seed, standardise=standardise)
-    common.require_outputs([json, html], data, *([] if obs is None else [obs]))
+    common.require_outputs([json, html], data, obs, groups)
     rows = read(data, ids=ids, besides=[groups], repeated_ids=obs is None)
     columns, unread = obs_of_file(data, rows, obs)
     together = common.row_labels(groups, data)

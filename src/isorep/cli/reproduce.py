@@ -57,7 +57,7 @@ def command(
     """
     from ..reproduction import reproduce
 
-    require_outputs([json, html])
+    require_outputs([json, html], folder=out)
     folder: Path | None = None
 
     def started(place: Path, finished: int, units: int) -> None:

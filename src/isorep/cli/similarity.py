@@ -89,7 +89,7 @@ def command(
     from ..storage.layers import holds_layers
 
     runs = [] if ceiling is None else parts(ceiling, "--ceiling", "files separated by commas")
-    require_outputs([json, html], source, target, *runs)
+    require_outputs([json, html], source, target, *runs, groups, within)
     if target_layers is not None and layers is None:
         raise InputError("--target-layers names the layers of B for --layers: name those of A too")
     names = None if indices is None else parts(indices, "--indices")

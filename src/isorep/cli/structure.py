@@ -87,7 +87,7 @@ def command(
     """
     from .. import score_factors
 
-    require_outputs([json, html], latents, factors)
+    require_outputs([json, html], latents, factors, groups)
     wanted = parts(scores, "--scores")
     limits = _limits(fail_below, wanted)
     with progress_bar(quiet) as progress:

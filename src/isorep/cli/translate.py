@@ -144,9 +144,7 @@ def fit(
     counts = common.numbers(at, "--at", "whole numbers such as 1,10,100", int)
     limit = None if fail_above is None else _limit(fail_above, counts)
     require_model_path(output, noun="map")
-    common.require_outputs(
-        [output, json, html], old, new, *(each for each in (queries, old_queries, relevance) if each)
-    )
+    common.require_outputs([output, json, html], old, new, groups, labels, queries, old_queries, relevance)
     with common.cluster(dask) as in_chunks, common.progress_bar(quiet) as progress:
         a, b = (
             read_vectors(file, ids=ids, scale=scale, besides=[groups, labels], in_chunks=in_chunks)

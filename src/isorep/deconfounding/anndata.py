@@ -16,6 +16,7 @@ from ..errors import InputError, missing_extra
 from ..files import finite_json, replacing, require_writable
 from ..representation import Representation, as_representation
 from ..storage import read
+from ..storage.hdf5 import writing
 from .result import Deconfounding
 
 
@@ -74,7 +75,6 @@ def _write(result: Deconfounding, path: Path, output: Path, key: str) -> None:
         raise InputError(f"components are written into .h5ad files, not from {path.name} to {output.name}")
     require_writable(output)
     try:
-        import h5py  # type: ignore[import-untyped]
         from anndata.io import write_elem  # type: ignore[import-untyped]
     except ModuleNotFoundError:
         raise missing_extra("anndata", "bio", "writing into an h5ad file") from None
@@ -82,7 +82,7 @@ def _write(result: Deconfounding, path: Path, output: Path, key: str) -> None:
     contents = _contents(result, rows, key, rows.origin.rpartition("::")[2])
     with replacing(output.resolve()) as temporary:
         shutil.copyfile(path, temporary)
-        with h5py.File(temporary, "r+") as file:
+        with writing(temporary, "r+") as (file, _):
             for name, content in contents.items():
                 if name in file:
                     del file[name]

@@ -415,8 +415,10 @@ def _are_counts(values: Array) -> bool:
 
 def _rise(values: Array) -> Array:
     exact = values.astype(np.float64)
-    steps = np.diff(exact, axis=0)
-    return np.asarray((exact == np.rint(exact)).all(axis=0) & ((steps > 0).all(axis=0) | (steps < 0).all(axis=0)))
+    before, after = exact[:-1], exact[1:]  # compared, since differences may overflow
+    return np.asarray(
+        (exact == np.rint(exact)).all(axis=0) & ((after > before).all(axis=0) | (after < before).all(axis=0))
+    )
 
 
 def _follows(values: Array, rows: Array, codes: Array) -> Array:

@@ -216,6 +216,8 @@ class Loop:
 def rows_batch(rows: Rows, start: int, stop: int, pad: int | None) -> Batch:
     """Some examples as a model takes them; of token ids with a padding id, the mask of the others."""
     inputs = rows.read(start, stop)
+    if inputs.dtype.kind in "iuf":  # torch knows neither other byte orders nor more than 8 bytes
+        inputs = inputs.astype("f8" if inputs.dtype.itemsize > 8 else inputs.dtype.newbyteorder("="), copy=False)
     kept = inputs != pad if rows.kind == "tokens" and pad is not None else None
     return Batch(inputs, rows.kind, None, kept)
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
@@ -80,22 +80,23 @@ class Journal:
         for index, (name, block) in enumerate(zip(self.layers, blocks, strict=True)):
             if len(block) != len(owners):
                 raise InputError(f"layer {name!r} gives {len(block)} rows and not {len(owners)}")
-            self._files[f"values-{index}"].write(np.ascontiguousarray(block).data)
-        self._files[_OWNERS].write(np.ascontiguousarray(owners, dtype="<i8").data)
-        self._files[_POSITIONS].write(np.ascontiguousarray(positions, dtype="<i8").data)
+            self._write(f"values-{index}", np.ascontiguousarray(block).data)
+        self._write(_OWNERS, np.ascontiguousarray(owners, dtype="<i8").data)
+        self._write(_POSITIONS, np.ascontiguousarray(positions, dtype="<i8").data)
         self.done["rows"] += len(owners)
 
     def append_documents(self, labels: Sequence[tuple[int | str, int | str | None]]) -> None:
         """Add ids and groups of documents that have rows."""
         text = "".join(json.dumps(label, ensure_ascii=True) + "\n" for label in labels)
-        self._files[_DOCUMENTS].write(text.encode("ascii"))
+        self._write(_DOCUMENTS, text.encode("ascii"))
         self.done["documents"] += len(labels)
 
     def commit(self) -> None:
         """Commit the added rows."""
-        for file in self._files.values():
-            file.flush()
-            os.fsync(file.fileno())
+        for name, file in self._files.items():
+            with self._named(name):
+                file.flush()
+                os.fsync(file.fileno())
         state = {"format": _FORMAT, "settings": self._settings, "layers": self.layers, "done": self.done}
         write_text(self.folder / _JOURNAL, json.dumps(state, indent=1) + "\n")
 
@@ -127,13 +128,26 @@ class Journal:
 
     def _close(self, *, keep: bool) -> None:
         for file in self._files.values():
-            file.close()
+            with suppress(OSError):  # rows that were not committed, on a full disk
+                file.close()
         self._files = {}
         if self._opened_here and not keep:  # before the lock ends: another run may begin then
             (self.folder / _JOURNAL).unlink(missing_ok=True)  # first: without rows it would be a damaged one
             shutil.rmtree(self.folder, ignore_errors=True)
         self._opened_here = False
         self._lock.close()
+
+    def _write(self, name: str, data: Any) -> None:
+        with self._named(name):
+            self._files[name].write(data)
+
+    @contextmanager
+    def _named(self, name: str) -> Iterator[None]:
+        """Errors of a disk name the file."""
+        try:
+            yield
+        except OSError as error:
+            raise OSError(error.errno, os.strerror(error.errno or 0), str(self.folder / name)) from error
 
     def _read(self, path: Path) -> None:
         try:

@@ -540,8 +540,9 @@ def _histogram(values: Array) -> Bins:
     low, high = (float(each) for each in np.quantile(values, (_TAIL, 1 - _TAIL)))
     room = 0.05 * (high - low)
     low, high = max(low - room, float(values.min())), min(high + room, float(values.max()))
-    if not high > low:
-        low, high = low - 0.5, high + 0.5
+    if not high - low > _BINS * np.spacing(max(abs(low), abs(high))):
+        half = max(0.5, _BINS * float(np.spacing(max(abs(low), abs(high)))))
+        low, high = low - half, high + half
     below, above = int((values < low).sum()), int((values > high).sum())
     counts = np.histogram(values, _BINS, (low, high))[0]
     return Bins(low, high, tuple(counts.tolist()), below, above)

@@ -182,6 +182,10 @@ def unmix_unwhitened(
     Without whitening there is no rank to find: every column counts.
     """
     width = source.shape[1]
+    total = source.moments(None, None)
+    size = float(np.hypot(np.sqrt(np.diag(total.xx) / total.n), total.source_mean).max())
+    if size > np.finfo(np.float64 if source.dtype == np.float64 else np.float32).max ** 0.5:
+        raise InputError(f"values of X are near {size:.0e}, too large without whitening: whiten or rescale them")
     start = random_state.normal(size=(width, width))
     with Crew() as crew:
         rows = source.whitened(np.zeros(width), np.eye(width), crew)

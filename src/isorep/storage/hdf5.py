@@ -10,7 +10,8 @@ import math
 import shutil
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,16 +50,16 @@ def columns(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
 
 def save(path: Path, rows: RowStream, key: str | None) -> None:
     """Write the datasets ``values`` and ``ids``; an ``.h5ad`` file holds the values as an entry of obsm."""
-    with h5py().File(path, "w") as file:
+    with writing(path, "w") as (file, check):
         if path.suffix.lower() == ".h5ad":
-            _save_annotated(file, rows, key or "X_isorep")
+            _save_annotated(file, rows, key or "X_isorep", check)
             return
-        _write_values(file, key or "values", rows)
+        _write_values(file, key or "values", rows, check)
         if rows.ids is not None:
             _write_labels(file, "ids", rows.ids)
 
 
-def _save_annotated(file: Any, rows: RowStream, key: str) -> None:
+def _save_annotated(file: Any, rows: RowStream, key: str, check: Callable[[], None]) -> None:
     """An AnnData object without X and var: obs_names, and one entry of obsm."""
     _encode(file, "anndata", "0.1.0")
     for group in ("layers", "obsm", "obsp", "uns", "varm", "varp"):
@@ -74,7 +75,7 @@ def _save_annotated(file: Any, rows: RowStream, key: str) -> None:
         _encode(_write_labels(group, "_index", index), "string-array", "0.2.0")
         for name, held in labels.items():
             _write_column(group, name, held[0 : rows.shape[0]])
-    _encode(_write_values(file["obsm"], key.removeprefix("obsm/"), rows), "array", "0.2.0")
+    _encode(_write_values(file["obsm"], key.removeprefix("obsm/"), rows, check), "array", "0.2.0")
 
 
 def _write_column(group: Any, name: str, cells: Any) -> None:
@@ -92,7 +93,7 @@ def _write_column(group: Any, name: str, cells: Any) -> None:
 def copy_with(source: Path, path: Path, rows: RowStream, key: str, beside: Mapping[str, Mapping[str, Array]]) -> None:
     """Copy an ``.h5ad`` file with one more entry of obsm, and further arrays in groups such as ``varm``."""
     shutil.copyfile(source, path)
-    with h5py().File(path, "r+") as file:
+    with writing(path, "r+") as (file, check):
         for group in ("obsm", *beside):
             parent = file
             for part in group.split("/"):
@@ -101,7 +102,7 @@ def copy_with(source: Path, path: Path, rows: RowStream, key: str, beside: Mappi
                 parent = parent[part]
         if key in file["obsm"]:
             del file["obsm"][key]
-        _encode(_write_values(file["obsm"], key, rows), "array", "0.2.0")
+        _encode(_write_values(file["obsm"], key, rows, check), "array", "0.2.0")
         for group, arrays in beside.items():
             for name, held in arrays.items():
                 if name in file[group]:
@@ -126,9 +127,11 @@ def _encode(node: Any, kind: str, version: str) -> None:
     node.attrs["encoding-version"] = version
 
 
-def _write_values(group: Any, name: str, rows: RowStream) -> Any:
+def _write_values(group: Any, name: str, rows: RowStream, check: Callable[[], None]) -> Any:
     dataset = group.create_dataset(name, rows.shape, rows.dtype)
-    rows.fill(dataset)
+    for place, block in rows.placed():
+        dataset[place] = block
+        check()
     return dataset
 
 
@@ -137,6 +140,77 @@ def _write_labels(group: Any, name: str, labels: Array) -> Any:
     if labels.dtype.kind in "iu":
         return group.create_dataset(name, data=labels)
     return group.create_dataset(name, data=labels.astype(object), dtype=h5py().string_dtype())
+
+
+@contextmanager
+def writing(path: Path, mode: str) -> Iterator[tuple[Any, Callable[[], None]]]:
+    """An HDF5 file to write, and a function that raises if a write has failed.
+
+    HDF5 itself may end the process where a write fails, as on a full disk, so it is not told: the error is raised by
+    the function, or after the file has been closed.
+    """
+    with path.open("r+b" if mode == "r+" else "w+b", buffering=0) as raw:
+        sink = _Sink(raw)
+        try:
+            with h5py().File(sink, mode) as file:
+                yield file, sink.check
+        except Exception:
+            sink.check()  # what HDF5 makes of a write that was lost
+            raise
+        sink.check()
+
+
+class _Sink:
+    """A file whose writes never fail: from the first error on, which is kept, they go to memory."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+        self._error: BaseException | None = None
+        self._held: list[tuple[int, bytes]] = []
+        self.read, self.seek, self.tell, self.flush = raw.read, raw.seek, raw.tell, raw.flush
+
+    def check(self) -> None:
+        """Raise the error that was kept."""
+        if self._error is not None:
+            raise self._error
+
+    def write(self, data: Any) -> int:
+        """Write all bytes at the place that was sought."""
+        place, view = self._raw.tell(), memoryview(data).cast("B")
+        self._unless_lost(self._write_all, view)
+        if self._error is not None:
+            self._held.append((place, bytes(view)))
+        return len(view)
+
+    def truncate(self, size: int) -> int:
+        """Set the size of the file."""
+        self._unless_lost(self._raw.truncate, size)
+        return size
+
+    def readinto(self, buffer: Any) -> int:
+        """Read at the place that was sought, as HDF5 does with parts that it has written before."""
+        place, view = self._raw.tell(), memoryview(buffer).cast("B")
+        count = int(self._raw.readinto(view))
+        if self._error is None:
+            return count
+        view[count:] = bytes(len(view) - count)
+        for start, data in self._held:
+            first, last = max(start, place), min(start + len(data), place + len(view))
+            if first < last:
+                view[first - place : last - place] = data[first - start : last - start]
+        return len(view)
+
+    def _write_all(self, view: memoryview) -> None:
+        done = 0
+        while done < len(view):
+            done += self._raw.write(view[done:])
+
+    def _unless_lost(self, action: Callable[[Any], Any], argument: Any) -> None:
+        try:
+            if self._error is None:
+                action(argument)
+        except BaseException as error:  # an interrupt too: it is raised when HDF5 has done its part
+            self._error = error
 
 
 def h5py() -> Any:

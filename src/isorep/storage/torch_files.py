@@ -52,11 +52,12 @@ def save(path: Path, rows: RowStream, key: str | None) -> None:
         mapped = mapped_to_fill(scratch, rows.shape, rows.dtype)
         rows.fill(mapped)
         values = torch.from_numpy(np.asarray(mapped))
-        if rows.ids is None and key is None:
-            torch.save(values, path)
-        else:
-            ids = {} if rows.ids is None else {"ids": torch.from_numpy(np.array(rows.ids))}
-            torch.save({key or "values": values, **ids}, path)
+        held = values
+        if rows.ids is not None or key is not None:
+            held = {key or "values": values}
+            held |= {} if rows.ids is None else {"ids": torch.from_numpy(np.array(rows.ids))}
+        with path.open("wb") as file:  # by its path, torch would store the name of the temporary file
+            torch.save(held, file)
 
 
 def read_tensors(path: Path) -> dict[str, Any]:

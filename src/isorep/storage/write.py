@@ -81,7 +81,7 @@ def write_beside(
         with replacing(target) as temporary:
             copy_with(source, temporary, rows, named or key, beside)
     except (OSError, RuntimeError) as error:
-        raise InputError(f"{target} cannot be written: {getattr(error, 'strerror', None) or error}") from error
+        raise InputError(f"{target} cannot be written: {_reason(error)}") from error
 
 
 def holds_labels(path: str | Path) -> bool:
@@ -137,7 +137,15 @@ def write_rows(rows: RowStream, path: Path, key: str | None = None) -> None:
         with replacing(path, folder=_is_folder(path)) as temporary:
             module.save(temporary, rows, key)
     except (OSError, RuntimeError) as error:  # h5py and torch raise the latter when a disk is full
-        raise InputError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from error
+        raise InputError(f"{path} cannot be written: {_reason(error)}") from error
+
+
+def _reason(error: BaseException) -> object:
+    """What the system said, also where a library has put words of its own over it."""
+    said: BaseException | None = error
+    while said is not None and not isinstance(said, OSError):
+        said = said.__context__
+    return getattr(said, "strerror", None) or error
 
 
 def require_target(path: str | Path) -> None:

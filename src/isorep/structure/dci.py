@@ -158,10 +158,15 @@ def _binned(x: Array, factor: Column, other: Array) -> tuple[Array, Array, Array
 def _trees(x: Array, factor: Column, other: Array) -> tuple[Array, Array, Array]:
     from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
-    model: Any = (GradientBoostingClassifier if factor.discrete else GradientBoostingRegressor)(random_state=0)
-    centre, spread = 0.0, 1.0
-    if not factor.discrete:  # trees of tiny targets are not grown
-        centre, spread = (float(each[0]) for each in moments_of(factor.values[:, None]))
+    if factor.discrete:
+        labels, codes = np.unique(factor.values, return_inverse=True)  # labels with decimals pass for numbers there
+        classifier: Any = GradientBoostingClassifier(random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # many labels are no reason to take them for numbers
+            classifier.fit(x, codes)
+        return np.abs(classifier.feature_importances_), labels[classifier.predict(x)], labels[classifier.predict(other)]
+    centre, spread = (float(each[0]) for each in moments_of(factor.values[:, None]))  # no trees of tiny targets grow
+    model: Any = GradientBoostingRegressor(random_state=0)
     model.fit(x, (factor.values - centre) / spread)
     before, after = (model.predict(rows) * spread + centre for rows in (x, other))
     return np.abs(model.feature_importances_), before, after

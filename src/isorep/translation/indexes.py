@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -92,7 +93,11 @@ class FaissIndex:
                 whole.add_with_ids(vectors, self._ids[rows])
             task.told(len(vectors))
         with replacing(path) as temporary:
-            faiss.write_index(whole, str(temporary))
+            try:
+                faiss.write_index(whole, str(temporary))
+            except RuntimeError as error:  # whose last brackets hold what the system said
+                reason = re.findall(r"\(([^()]+)\)", str(error))[-1:] or ["FAISS names no reason"]
+                raise InputError(f"{path} cannot be written: {reason[0]}") from error
         with_ids = " with ids" if self._ids is not None else ""
         return f"{self.rows} rows x {task.width} columns, {type(new).__name__}{with_ids}{said}"
 
