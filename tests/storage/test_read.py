@@ -161,6 +161,39 @@ def test_a_named_column_gives_the_ids(tmp_path):
             isorep.read(tmp_path / name, ids="nowhere")
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_leading_comments_are_skipped_and_a_header_behind_a_hash_is_none(tmp_path, end):
+    def written(name, *lines):
+        (tmp_path / name).write_text(end.join(lines) + end, newline="")
+        return tmp_path / name
+
+    for lines in (
+        ["# exported by a tool", "# a, b, c and more", "id,a,b", "r1,1.5,2.5", "r2,3.5,4.5"],
+        ["# made by, numpy", "# id,a,b", "r1,1.5,2.5", "r2,3.5,4.5"],
+        ["# one", "1.5,2.5", "3.5,4.5"],
+    ):
+        found = isorep.read(written("a.csv", *lines))
+        np.testing.assert_array_equal(np.asarray(found.values), [[1.5, 2.5], [3.5, 4.5]])
+        assert "comments" in found.left_out.values()
+    whole = isorep.read(written("b.tsv", "# a\tb", "1.5\t2.5", "3.5\t4.5"))
+    np.testing.assert_array_equal(np.asarray(whole.values), [[1.5, 2.5], [3.5, 4.5]])
+    assert "comments" not in whole.left_out.values()
+    for place, lines in (
+        (4, ["# one", "# two", "a,b", "1.5"]),
+        (3, ["# one", "# two", "a,2.5", "1.5,3.5"]),
+        (6, ["# one", "# two", "a,b", "1.5,2.5", "2.5,2.5", "x,3.5"]),
+    ):
+        with pytest.raises(isorep.InputError, match=f"line {place} "):
+            isorep.read(written("c.csv", *lines))
+
+
+def test_text_of_comments_alone_has_no_rows(tmp_path):
+    for text in ("# one\n", "# one\n# two\n", "#" * 70_000):
+        (tmp_path / "a.csv").write_text(text)
+        with pytest.raises(isorep.InputError):
+            isorep.read(tmp_path / "a.csv")
+
+
 def test_text_without_a_header(tmp_path):
     np.savetxt(tmp_path / "plain.csv", VALUES, delimiter=",", fmt="%.17g")
     np.testing.assert_array_equal(isorep.read(tmp_path / "plain.csv").values[:], VALUES)

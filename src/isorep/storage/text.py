@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import math
+from collections import deque
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -50,6 +51,7 @@ _LONGEST_LINE = 2**24
 _MOST_COLUMNS = 2**20
 _SAMPLE_CHARACTERS = 2**25
 _NOTHING = "nothing after the last delimiter"
+_MOST_COMMENTS = 1000  # lines
 _LONGEST_WHOLE = 400  # digits beyond which a whole number is infinite in float64
 
 GAPS = True  # columns may have empty cells
@@ -161,7 +163,9 @@ def _load(
     if parsing.large:
         _refuse_inexact(path, chosen)
     if table.counts and key is None:
-        left_out = {"line 1": "a header that counts the columns", **left_out}
+        left_out = {f"line {1 + table.comments}": "a header that counts the columns", **left_out}
+    if table.comments and key is None:
+        left_out = {"line 1" if table.comments == 1 else f"{table.comments} lines": "comments", **left_out}
     converted = dict.fromkeys(chosen, "decimal comma") if parsing.decimals.finished() else {}
     converted |= {chosen[index]: "true and false to 1 and 0" for index in parsing.flags}
     contents = Contents(
@@ -292,6 +296,7 @@ class _Table:
     kinds: dict[str, str]  # what the columns hold, as far as the first rows tell
     whole: frozenset[str]  # those of them that hold nothing but integers, as far as the first rows tell
     comma: bool  # whether a comma may mark decimals: the columns are separated by semicolons
+    comments: int  # lines before the header that were skipped
     counts: bool  # whether the first line was taken for a header though it holds numbers alone: 0, 1, 2, ...
     rows: Iterator[tuple[int, list[str]]]  # line number and cells, every row as long as the header
     lines: _Lines
@@ -309,41 +314,45 @@ def _open(path: Path) -> Iterator[_Table]:
     with unpacked(path, packed=lowered.endswith(".gz"), newline="") as file:
         try:
             lines = _Lines(file)
-            delimiter = "\t" if lowered.endswith((".tsv", ".tsv.gz")) else _comma_or_semicolon(lines.peek())
+            first_line = lines.peek()
+            delimiter = "\t" if lowered.endswith((".tsv", ".tsv.gz")) else _comma_or_semicolon(first_line)
             lines.delimiter, comma = delimiter, delimiter == ";"
+            lines.skip_comments(first_line)
             reader = csv.reader(lines, delimiter=delimiter)
             numbered = _numbered(reader, lines)
             first = next(numbered, None)
             if first is None:
                 raise InputError("there are no rows of data")
-            has_header = _is_header(first[1], comma)
+            place = 1 + lines.skipped  # of the header
+            has_header = _is_header(first[1], comma, place)
             names = [name.strip() for name in first[1]] if has_header else [f"column_{i}" for i in range(len(first[1]))]
-            _check_names(names, delimiter)
+            _check_names(names, delimiter, place)
             lines.odd = lines.odd and not has_header
             rows = _rectangular(numbered if has_header else chain([first], numbered), len(names))
             sample = list(islice(rows, max(1, min(_SAMPLE_ROWS, _SAMPLE_CHARACTERS // lines.longest))))
             if not sample:
                 raise InputError("there is a header and no row of data")
             if not has_header:
-                _refuse_rising(first[1], [row for _, row in sample[1:]])
+                _refuse_rising(first[1], [row for _, row in sample[1:]], place)
             rows = chain(sample, rows)
             columns = {name: [row[index] for _, row in sample] for index, name in enumerate(names)}
             if names[-1] == "" and len(names) > 1 and not any(map(is_filled, columns[""])):
                 columns[_NOTHING] = columns.pop("")
                 names[-1] = _NOTHING  # every line ends with a delimiter
-                rows = _nothing_last(rows)
-            _require_names(names)
+                rows = _nothing_last(rows, place)
+            _require_names(names, place)
             yield _Table(
                 names,
                 kinds={name: _kind(cells, comma) for name, cells in columns.items() if name != _NOTHING},
                 whole=frozenset(name for name in names if all_whole(columns[name])),
                 comma=comma,
+                comments=lines.skipped,
                 counts=has_header and all(is_number(name) for name in names),
                 rows=rows,
                 lines=lines,
             )
         except csv.Error as error:
-            raise InputError(f"line {reader.line_num if reader else 1}: {error}") from error
+            raise InputError(f"line {reader.line_num + lines.skipped if reader else 1}: {error}") from error
         except UnicodeDecodeError as error:
             raise not_utf8(error) from error
 
@@ -353,25 +362,38 @@ class _Lines:
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
-        self._peeked: str | None = None
+        self._waiting: deque[str] = deque()  # lines that have been looked at, and will still come
+        self.skipped = 0
         self.delimiter = ","
         self.in_this_row = 0
         self.longest = 1
         self.odd = False  # whether a line so far had underscores or signs beyond ASCII
 
     def peek(self) -> str:
-        """The first line, which will still come."""
-        self._peeked = self._file.readline(_LONGEST_LINE)
-        return self._peeked
+        """The first line that is no comment, or the first one where all are."""
+        size = 0
+        while size < _LONGEST_LINE and len(self._waiting) <= _MOST_COMMENTS:
+            self._waiting.append(self._file.readline(_LONGEST_LINE))
+            size += len(self._waiting[-1])
+            if not self._waiting[-1].startswith("#"):
+                return self._waiting[-1] or self._waiting[0]
+        return self._waiting[0]
+
+    def skip_comments(self, first: str) -> None:
+        """Skip the lines before the first one that begin with #; the last is the header if it has a cell per number."""
+        if first.startswith("#") or len(self._waiting) < 2:
+            return
+        last, line = (next(csv.reader([each], delimiter=self.delimiter), []) for each in list(self._waiting)[-2:])
+        numbers = any(is_number(cell, self.delimiter == ";") for cell in line)
+        kept = 2 if numbers and len(last) == len(line) else 1
+        self.skipped = len(self._waiting) - kept
+        self._waiting = deque(list(self._waiting)[-kept:])
 
     def __iter__(self) -> _Lines:
         return self
 
     def __next__(self) -> str:
-        if self._peeked is None:
-            line = self._file.readline(_LONGEST_LINE)
-        else:
-            line, self._peeked = self._peeked, None
+        line = self._waiting.popleft() if self._waiting else self._file.readline(_LONGEST_LINE)
         if not line:
             raise StopIteration
         self.in_this_row += len(line)
@@ -403,14 +425,14 @@ def _numbered(reader: Any, lines: _Lines) -> Iterator[tuple[int, list[str]]]:
     for row in reader:
         lines.in_this_row = 0
         if not row:
-            blank = blank or reader.line_num
+            blank = blank or reader.line_num + lines.skipped
         elif blank:
             raise InputError(f"line {blank} is blank and rows follow it: remove it, or write a row of missing values")
         else:
-            yield reader.line_num, row
+            yield reader.line_num + lines.skipped, row
 
 
-def _is_header(cells: list[str], comma: bool) -> bool:
+def _is_header(cells: list[str], comma: bool, line: int) -> bool:
     """Whether a first line names the columns: it holds words, or just counts them as data frames do."""
     filled = [cell.strip() for cell in cells if is_filled(cell)]
     counts = filled == [str(number) for number in range(len(filled))]
@@ -423,8 +445,8 @@ def _is_header(cells: list[str], comma: bool) -> bool:
     if _is_rising(numbers) and (len(numbers) > 2 or numbers in (["0"], ["1"], ["0", "1"], ["1", "2"])):
         return True
     raise InputError(
-        f"line 1 is neither a row nor a header: {shown(words[0])} is not a number, and {shown(numbers[0])} is not a "
-        "name; correct the row, or give every column a name that is not a number"
+        f"line {line} is neither a row nor a header: {shown(words[0])} is not a number, and {shown(numbers[0])} is not "
+        "a name; correct the row, or give every column a name that is not a number"
     )
 
 
@@ -435,12 +457,12 @@ def _is_rising(cells: list[str]) -> bool:
     return all(a < b for a, b in pairwise(map(int, cells)))
 
 
-def _refuse_rising(first: list[str], others: list[list[str]]) -> None:
+def _refuse_rising(first: list[str], others: list[list[str]], line: int) -> None:
     """Refuse a first line that would be a header of column numbers in all likelihood: 3, 17, 42 above decimals."""
     filled = [cell.strip() for cell in first if is_filled(cell)]
     if len(filled) > 2 and _is_rising(filled) and others and not any(all(map(is_whole, row)) for row in others):
         raise InputError(
-            f"line 1 begins with {shown(filled[0])} and {shown(filled[1])} and may be a header or a row: give the "
+            f"line {line} begins with {shown(filled[0])} and {shown(filled[1])} and may be a header or a row: give the "
             "columns names that are not numbers, or write the row with decimal points"
         )
 
@@ -448,9 +470,9 @@ def _refuse_rising(first: list[str], others: list[list[str]]) -> None:
 _SEPARATORS = {";": "semicolons", "\t": "tabs", ",": "commas"}
 
 
-def _check_names(names: list[str], delimiter: str) -> None:
+def _check_names(names: list[str], delimiter: str, line: int) -> None:
     if any("\0" in name for name in names):
-        raise InputError("line 1 has zero bytes, as text in UTF-16 has: save it as UTF-8")
+        raise InputError(f"line {line} has zero bytes, as text in UTF-16 has: save it as UTF-8")
     other = next((sign for sign in _SEPARATORS if sign != delimiter and sign in names[0]), None)
     if len(names) == 1 and other is not None:
         raise InputError(f"the columns seem to be separated by {_SEPARATORS[other]}; this suffix means {delimiter!r}")
@@ -461,10 +483,10 @@ def _check_names(names: list[str], delimiter: str) -> None:
         seen.add(name)
 
 
-def _require_names(names: list[str]) -> None:
+def _require_names(names: list[str], line: int) -> None:
     """Refuse a column without a name, unless it is the first, where data frames write their index."""
     if "" in names[1:]:
-        raise InputError(f"column {names.index('', 1)}, counted from 0, has no name in line 1")
+        raise InputError(f"column {names.index('', 1)}, counted from 0, has no name in line {line}")
 
 
 def _rectangular(numbered: Iterator[tuple[int, list[str]]], width: int) -> Iterator[tuple[int, list[str]]]:
@@ -474,10 +496,10 @@ def _rectangular(numbered: Iterator[tuple[int, list[str]]], width: int) -> Itera
         yield line, row
 
 
-def _nothing_last(rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+def _nothing_last(rows: Iterator[tuple[int, list[str]]], header: int) -> Iterator[tuple[int, list[str]]]:
     for line, row in rows:
         if is_filled(row[-1]):
-            raise InputError(f"line {line} ends with {shown(row[-1])}, for which line 1 has no name")
+            raise InputError(f"line {line} ends with {shown(row[-1])}, for which line {header} has no name")
         yield line, row
 
 
