@@ -53,6 +53,7 @@ def test_prices_leave_the_optimum_what_it_is(monkeypatch, kind, n):
     gains = _gains(kind, n)
     best = gains[optimize.linear_sum_assignment(gains, maximize=True)].sum()
     monkeypatch.setattr(assignment, "_AUCTIONED", 1)
+    monkeypatch.setattr(assignment, "_SPREAD", (0, 2))
     rows, columns = assignment.best_assignment(gains)
     assert sorted(columns) == list(rows) == list(range(n))
     assert gains[rows, columns].sum() == pytest.approx(best, rel=1e-12)
@@ -65,6 +66,17 @@ def test_an_auction_ends_with_prices_that_spread_demand_and_not_where_gains_are_
     assert len(np.unique(wanted)) > 1.15 * len(np.unique(gains.argmax(axis=1)))
     assert assignment._prices(_gains("dead rows", 300)) is None
     assert assignment._prices(_gains("equal", 300)) is None
+
+
+def test_no_auction_is_held_where_nearly_all_want_different_columns_or_the_same_few(monkeypatch):
+    held = []
+    monkeypatch.setattr(assignment, "_AUCTIONED", 1)
+    monkeypatch.setattr(assignment, "_prices", lambda gains: held.append(len(gains)))
+    for kind in ("a permutation", "one direction", "zero"):
+        assignment.best_assignment(_gains(kind, 200))
+    assert not held
+    assignment.best_assignment(_gains("plain", 200))
+    assert held == [200]
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint8", "bool", "float16"])
