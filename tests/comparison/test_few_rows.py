@@ -110,6 +110,22 @@ def test_views_standardise_columns():
         assert view.errors[name] == pytest.approx(standardised.rungs[name].held_out.mean, rel=1e-6)
 
 
+def test_views_whiten_columns_where_one_large_group_leaves_few_training_rows():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(220, 40)) * np.repeat([25.0, 0.5], [2, 38])
+    x, y = z @ rotation(40, 1), z @ rotation(40, 2) + 0.01 * rng.normal(size=z.shape)
+    groups = np.maximum(np.arange(220) - 184, 0)  # 35 rows are left without the largest
+    (view,) = isorep.compare(x, y, groups=groups, rungs=RUNGS, n_null=19, n_boot=0, worst_case=False).views
+    assert view.name == "at_unit_variance"
+    found = []
+    for side in (x, y):
+        values, axes = np.linalg.eigh(np.cov(side.T, ddof=0))
+        found.append((side - side.mean(axis=0)) @ (axes / np.sqrt(values)) @ axes.T)
+    whitened = isorep.compare(*found, groups=groups, rungs=RUNGS, n_null=0, n_boot=0, worst_case=False)
+    for name in RUNGS:
+        assert view.errors[name] == pytest.approx(whitened.rungs[name].held_out.mean, rel=1e-6)
+
+
 def test_the_held_out_row_of_an_outlier_costs_the_ladder_what_it_costs_the_real_pairing_of_the_null():
     """Squares of a row a million times as long lose the digits that its direction needs."""
     x, y = pair(60, 100, 100)
