@@ -206,9 +206,13 @@ def test_a_header_behind_a_hash_above_text_loses_no_row(tmp_path, text, name, la
     assert column(tmp_path / "a.tsv", name).tolist() == labels
 
 
-def test_prose_above_a_header_of_text_is_a_comment(tmp_path):
-    (tmp_path / "a.csv").write_text("#made by x, on Monday\nname,place\nHG1,A\nHG2,B\n")
+@pytest.mark.parametrize("comment", ["#made by x, on Monday", f"# {{{'x' * 200_000}}}"])
+def test_prose_above_a_header_of_text_is_a_comment(tmp_path, comment):
+    (tmp_path / "a.csv").write_text(f"{comment}\nname,place\nHG1,A\nHG2,B\n")
     assert column(tmp_path / "a.csv", "place").tolist() == ["A", "B"]
+    (tmp_path / "a.csv").write_text(f"{comment}\n\nname,place\nHG1,A\n")
+    with pytest.raises(isorep.InputError, match="line 2 is blank"):
+        column(tmp_path / "a.csv", "place")
 
 
 def test_text_of_comments_alone_has_no_rows(tmp_path):

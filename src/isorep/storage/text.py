@@ -385,7 +385,8 @@ class _Lines:
             return
         self.skipped = len(self._waiting) - 1
         last, line = self._cells(self._waiting[-2]), self._cells(first)
-        if len(last) == len(line) and (self._has_numbers(line) or (_names_columns(last) and self._is_text_below())):
+        alike = bool(line) and len(last) == len(line)
+        if alike and (self._has_numbers(line) or (_names_columns(last) and self._is_text_below())):
             self.skipped -= 1
         for _ in range(self.skipped):
             self._waiting.popleft()
@@ -396,7 +397,10 @@ class _Lines:
         return not self._has_numbers(self._cells(self._waiting[-1]))
 
     def _cells(self, line: str) -> list[str]:
-        return next(csv.reader([line], delimiter=self.delimiter), [])
+        try:
+            return next(csv.reader([line], delimiter=self.delimiter), [])
+        except csv.Error:  # such as settings in one cell that is too long
+            return []
 
     def _has_numbers(self, cells: list[str]) -> bool:
         return any(is_number(cell, self.delimiter == ";") for cell in cells)
