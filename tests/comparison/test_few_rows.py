@@ -135,6 +135,17 @@ def test_the_held_out_row_of_an_outlier_costs_the_ladder_what_it_costs_the_real_
     assert rung.null.observed == pytest.approx(rung.held_out.mean, rel=1e-3)
 
 
+@pytest.mark.parametrize("widths", [(60, 50), (35, 33), (35, 20)])
+@pytest.mark.parametrize(("dtype", "decades"), [(np.float32, 8), (np.float64, 11)])
+def test_columns_of_any_scale_count_in_the_null_as_in_the_ladder(widths, dtype, decades):
+    x, y = pair(40, *widths, noise=0.05)
+    x = (x * np.logspace(3 - decades, 3, widths[0])).astype(dtype)
+    result = isorep.compare(x, y.astype(dtype), rungs=("linear",), n_null=9, n_boot=0, worst_case=False)
+    for direction in (result, result.reverse):
+        rung = direction.rungs["linear"]
+        assert rung.null.observed == pytest.approx(rung.held_out.mean, rel=1e-4)
+
+
 SHAPES = ((20, 40, 40), (20, 40, 18), (20, 20, 20), (20, 16, 16), (20, 40, 5))  # with 16 training rows
 
 
