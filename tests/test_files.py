@@ -8,11 +8,14 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import isorep
 from isorep import files
+from isorep.cli.common import require_apart
 from isorep.errors import InputError
-from isorep.files import alone_in, remove_unfinished, replacing, visible, write_text
+from isorep.files import alone_in, remove_unfinished, replacing, require_writable, resolved, visible, write_text
 
 WRITER = """
 import sys, time
@@ -196,6 +199,19 @@ def test_what_a_link_points_to_is_replaced_and_the_link_stays(tmp_path, folder):
         assert link.is_symlink()
         assert (target / "part" if folder else target).read_text() == "new"
     assert [path.name for path in target.parent.iterdir()] == ["out"]
+
+
+def test_links_that_lead_in_a_circle_are_refused_by_name(tmp_path):
+    first, second = tmp_path / "first.npy", tmp_path / "second.npy"
+    first.symlink_to(second)
+    second.symlink_to(first)
+    calls = [require_writable, resolved, lambda path: write_text(path, "new")]
+    calls.append(lambda path: isorep.write(np.eye(3), path))
+    calls.append(lambda path: require_apart([tmp_path / "a.json"], path))
+    for call in calls:
+        with pytest.raises(InputError, match=r"first\.npy is a link that leads back to itself"):
+            call(first)
+    assert first.is_symlink()
 
 
 def test_what_is_unfinished_is_removed_on_request(tmp_path):

@@ -84,13 +84,18 @@ class Checkpoint:
 
     @contextmanager
     def resuming(self) -> Iterator[None]:
-        """Refuse the file if the computation that was resumed from it fails: anybody may have written the state."""
+        """Name the file if the computation that was resumed from it fails: anybody may have written the state.
+
+        Other reasons, such as a device that has no memory left, are possible, too.
+        """
         try:
             yield
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             if not self._resumed or isinstance(error, InputError):
                 raise
-            raise self.damaged(" ".join(str(error).split())[:200] or type(error).__name__) from error
+            why = " ".join(str(error).split())[:200] or type(error).__name__
+            told = f"the {self._kind} that was resumed from {self.path} failed ({why})"
+            raise InputError(f"{told}: remove this checkpoint if it is damaged") from error
 
     def _other(self, name: str, theirs: Any, mine: Any) -> str:
         """The computation that a file belongs to, in words; long settings are not shown."""

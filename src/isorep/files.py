@@ -117,6 +117,17 @@ def require_short_header(path: Path) -> None:
         raise InputError(f"{path.name}: its header has {size} bytes, and one of up to {_LONGEST_HEADER} is read")
 
 
+def resolved(path: Any) -> Any:
+    """A path with all links followed; one whose links lead in a circle is refused."""
+    try:
+        found = path.resolve()
+    except RuntimeError:  # until Python 3.13, which gives back the link
+        found = path
+    if isinstance(found, Path) and found.is_symlink():
+        raise InputError(f"{path} is a link that leads back to itself")
+    return found
+
+
 def require_plain(path: Any, folder: Any) -> None:
     """Refuse a link, a pipe or a device inside a folder: a file from elsewhere must not be read as a part of it.
 
@@ -159,7 +170,7 @@ def replacing(path: Path, *, folder: bool = False, apart: bool = False) -> Itera
     A process that is killed cannot remove it: the next one that writes the same target does. The lock on it tells
     whether somebody is still writing.
     """
-    path = path.resolve() if path.is_symlink() else path  # what the link points to is replaced, the link stays
+    path = resolved(path) if path.is_symlink() else path  # what the link points to is replaced, the link stays
     _remove_left_behind(path)
     mine = _Temporary(path, folder=folder or apart)
     try:
@@ -449,7 +460,7 @@ def without_cache_folder() -> Iterator[None]:
 def require_writable(path: str | Path, inputs: Sequence[str | Path] = ()) -> None:
     """Refuse a path that cannot be written, or that is one of the inputs, before any work is done for it."""
     path = Path(path)
-    path = path.resolve() if path.is_symlink() else path  # what the link points to is written
+    path = resolved(path) if path.is_symlink() else path  # what the link points to is written
     for given in map(Path, inputs):
         if path.exists() and given.exists() and path.samefile(given):
             raise InputError(f"{path} is an input: name another file to write")

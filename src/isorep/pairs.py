@@ -106,6 +106,15 @@ def rms_radius(name: str, n: int, mean: Array, squares: float) -> float:
     return radius
 
 
+def require_like_sizes(names: Sequence[str], radii: Sequence[float]) -> None:
+    """Refuse sides of so different RMS radii that squares of the scales between them leave float64."""
+    least, most = int(np.argmin(radii)), int(np.argmax(radii))
+    ratio = radii[most] / radii[least]
+    if not ratio < 1e140:
+        told = f"the values of {names[most]} spread {ratio:.0e} times as far as those of {names[least]}"
+        raise InputError(f"{told}: rescale one of them, squares of such a ratio leave float64")
+
+
 def working_dtype(sides: Sequence[Matrix], radii: Sequence[float]) -> Any:
     """float32 where all sides are stored no finer, unless squares of such values would leave its range."""
     plain = all(1e-12 < radius < 1e12 for radius in radii)

@@ -112,6 +112,11 @@ class RowSpan:
         axes, triangle = np.linalg.qr((rows - rows.mean(axis=0)).T @ by)
         return np.asarray(axes @ linalg.solve_triangular(triangle, by.T @ target, trans="T", check_finite=False))
 
+    def weights(self, chosen: Array, others: Array) -> Array:
+        """The weights of chosen rows' targets in the images of other rows under least squares."""
+        reach = self.rows[others] - self.rows[chosen].mean(axis=0)
+        return np.asarray(reach @ self.least_squares(chosen, np.eye(len(chosen))))
+
 
 def spans_of_few(x: Matrix, y: Matrix, names: tuple[str, str], least: int) -> tuple[RowSpan, RowSpan] | None:
     """The spans of two sides, where one has no fewer columns than the ``least`` rows that maps are fitted to."""

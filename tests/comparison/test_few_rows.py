@@ -110,6 +110,22 @@ def test_views_standardise_columns():
         assert view.errors[name] == pytest.approx(standardised.rungs[name].held_out.mean, rel=1e-6)
 
 
+def test_views_whiten_columns_where_one_large_group_leaves_few_training_rows():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(220, 40)) * np.repeat([25.0, 0.5], [2, 38])
+    x, y = z @ rotation(40, 1), z @ rotation(40, 2) + 0.01 * rng.normal(size=z.shape)
+    groups = np.maximum(np.arange(220) - 184, 0)  # 35 rows are left without the largest
+    (view,) = isorep.compare(x, y, groups=groups, rungs=RUNGS, n_null=19, n_boot=0, worst_case=False).views
+    assert view.name == "at_unit_variance"
+    found = []
+    for side in (x, y):
+        values, axes = np.linalg.eigh(np.cov(side.T, ddof=0))
+        found.append((side - side.mean(axis=0)) @ (axes / np.sqrt(values)) @ axes.T)
+    whitened = isorep.compare(*found, groups=groups, rungs=RUNGS, n_null=0, n_boot=0, worst_case=False)
+    for name in RUNGS:
+        assert view.errors[name] == pytest.approx(whitened.rungs[name].held_out.mean, rel=1e-6)
+
+
 def test_the_held_out_row_of_an_outlier_costs_the_ladder_what_it_costs_the_real_pairing_of_the_null():
     """Squares of a row a million times as long lose the digits that its direction needs."""
     x, y = pair(60, 100, 100)
@@ -117,6 +133,17 @@ def test_the_held_out_row_of_an_outlier_costs_the_ladder_what_it_costs_the_real_
     rung = isorep.compare(x, y, rungs=("rigid", "linear"), n_null=9, n_boot=0, worst_case=False).rungs["linear"]
     assert rung.held_out.mean > 1000
     assert rung.null.observed == pytest.approx(rung.held_out.mean, rel=1e-3)
+
+
+@pytest.mark.parametrize("widths", [(60, 50), (35, 33), (35, 20)])
+@pytest.mark.parametrize(("dtype", "decades"), [(np.float32, 8), (np.float64, 11)])
+def test_columns_of_any_scale_count_in_the_null_as_in_the_ladder(widths, dtype, decades):
+    x, y = pair(40, *widths, noise=0.05)
+    x = (x * np.logspace(3 - decades, 3, widths[0])).astype(dtype)
+    result = isorep.compare(x, y.astype(dtype), rungs=("linear",), n_null=9, n_boot=0, worst_case=False)
+    for direction in (result, result.reverse):
+        rung = direction.rungs["linear"]
+        assert rung.null.observed == pytest.approx(rung.held_out.mean, rel=1e-4)
 
 
 SHAPES = ((20, 40, 40), (20, 40, 18), (20, 20, 20), (20, 16, 16), (20, 40, 5))  # with 16 training rows

@@ -77,6 +77,17 @@ def test_scales_beyond_float64_squares_are_refused():
             isorep.diameter(x * scale)
 
 
+@pytest.mark.parametrize(("n", "d"), [(200, 6), (20, 30)])
+def test_sides_whose_ratio_of_sizes_has_no_square_are_refused(n, d):
+    x, y = noisy_pair(n, d, 0.2)
+    small, large, words = x * 1e-130, y * 1e130, "the values of {} spread .e.260 times as far as those of {}: rescale"
+    for sides, names in (((small, large), ("target", "source")), ((large, small), ("source", "target"))):
+        with pytest.raises(isorep.InputError, match=words.format(*names)):
+            isorep.compare(*sides)
+    with pytest.raises(isorep.InputError, match=words.format("run 1", "run 0")):
+        isorep.compare_many([small, large, y])
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_diameter_among_many_near_ties(rng, dtype):
     x = (np.eye(8)[rng.integers(0, 8, 3000)] + 1e-6 * rng.normal(size=(3000, 8))).astype(dtype)

@@ -27,7 +27,7 @@ import zarr
 import zarr.codecs
 
 import isorep
-from isorep.storage import column, examine, jsonl, layers, scratch
+from isorep.storage import column, examine, jsonl, layers, parquet, scratch
 
 GIGABYTE = 10**9
 VALUES = np.random.default_rng(0).normal(size=(200, 3))
@@ -821,7 +821,19 @@ def test_parquet_of_endless_columns_is_refused(tmp_path, monkeypatch):
         isorep.read(tmp_path / "a.parquet")
 
 
-@pytest.mark.parametrize("said", [b"[]", b'{"index_columns": null}', b"[" * 10**5, b"\xff", b"{}"])
+def test_metadata_of_pandas_without_an_index_are_read(tmp_path):
+    table = pa.table(dict(zip("abc", VALUES.T, strict=True))).replace_schema_metadata({b"pandas": b'{"columns": []}'})
+    pq.write_table(table, tmp_path / "a.parquet")
+    np.testing.assert_array_equal(isorep.read(tmp_path / "a.parquet").values, VALUES)
+
+
+def test_entries_of_columns_are_counted_in_one_pass(tmp_path):
+    held = {"a": [[1, 2], [3], []], "b": ["x", "y", None], "c": [{"d": 1, "e": 2}] * 3}
+    pq.write_table(pa.table(held), tmp_path / "a.parquet", row_group_size=2)
+    assert parquet._entries(pq.ParquetFile(tmp_path / "a.parquet").metadata) == {"a": 4, "b": 3, "c": 6}
+
+
+@pytest.mark.parametrize("said", [b"[]", b'{"index_columns": null}', b"[" * 10**5, b"\xff"])
 def test_a_damaged_index_of_pandas_is_named(tmp_path, said):
     table = pa.table(dict(zip("abc", VALUES.T, strict=True))).replace_schema_metadata({b"pandas": said})
     pq.write_table(table, tmp_path / "a.parquet")
@@ -837,6 +849,14 @@ def test_metadata_of_zarr_that_fill_the_memory_are_refused(tmp_path):
     assert "it declares entries of 2000000000 bytes" in refusal(tmp_path / "a.zarr")
     path.write_text(json.dumps(told).ljust(2**24 + 1))
     assert "its zarr.json takes more than" in refusal(tmp_path / "a.zarr")
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_attributes_of_zarr_may_tell_of_any_type(tmp_path, version):
+    said = {"dtype": "float32 of run 20261119", "data_type": {"run": 99999999}}
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=version, attributes=said)
+    group.create_array("values", data=VALUES).attrs.update(said)
+    np.testing.assert_array_equal(isorep.read(tmp_path / "a.zarr").values[:], VALUES)
 
 
 @pytest.mark.filterwarnings("ignore:The data type")  # what zarr says to those who write

@@ -187,6 +187,34 @@ def test_leading_comments_are_skipped_and_a_header_behind_a_hash_is_none(tmp_pat
             isorep.read(written("c.csv", *lines))
 
 
+@pytest.mark.parametrize(
+    ("text", "name", "labels"),
+    [
+        ("##version 1\n#id\tsex\tsite\nHG1\tM\tA\nHG2\tF\tB\n", "sex", ["M", "F"]),
+        ("# id\tsite\nHG1\tA\nHG2\tB\n", "site", ["A", "B"]),
+        ("#label\na\nb\n", "#label", ["a", "b"]),
+        ("# label\nname\nb\nc\n", "name", ["b", "c"]),
+        ("#label\nname\n1\n2\n", "name", [1, 2]),
+        ("#made by a tool\nname\nb\n", "name", ["b"]),
+        ("# made\tby a tool\nname\nb\n", "name", ["b"]),
+        ("#id\tsite\nname\tplace\nHG1\t7\n", "name", ["HG1"]),
+        ("#id\tsite\nHG1\tA\n", "site", ["A"]),
+    ],
+)
+def test_a_header_behind_a_hash_above_text_loses_no_row(tmp_path, text, name, labels):
+    (tmp_path / "a.tsv").write_text(text)
+    assert column(tmp_path / "a.tsv", name).tolist() == labels
+
+
+@pytest.mark.parametrize("comment", ["#made by x, on Monday", f"# {{{'x' * 200_000}}}"])
+def test_prose_above_a_header_of_text_is_a_comment(tmp_path, comment):
+    (tmp_path / "a.csv").write_text(f"{comment}\nname,place\nHG1,A\nHG2,B\n")
+    assert column(tmp_path / "a.csv", "place").tolist() == ["A", "B"]
+    (tmp_path / "a.csv").write_text(f"{comment}\n\nname,place\nHG1,A\n")
+    with pytest.raises(isorep.InputError, match="line 2 is blank"):
+        column(tmp_path / "a.csv", "place")
+
+
 def test_text_of_comments_alone_has_no_rows(tmp_path):
     for text in ("# one\n", "# one\n# two\n", "#" * 70_000):
         (tmp_path / "a.csv").write_text(text)

@@ -5,7 +5,7 @@ import json
 import os
 import pickle
 import sqlite3
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import numpy as np
@@ -13,7 +13,7 @@ import pytest
 
 import isorep
 from isorep import InputError
-from isorep.translation.databases import copied_rows, pg_text, pg_vectors
+from isorep.translation.databases import _point, copied_rows, pg_text, pg_vectors
 from isorep.translation.stores import open_store, read_vectors, survey, translate_store
 from isorep.translation.translator import open_source, translate_files
 
@@ -857,6 +857,11 @@ def test_points_of_a_qdrant_folder_are_never_executed(tmp_path, monkeypatch, whe
     with pytest.raises(InputError, match=r"a point holds posix\.system, which is not unpickled"):
         open_store(f"qdrant:{tmp_path / 'q'}::old", f"qdrant:{tmp_path / 'q'}::new")
     assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize("held", [datetime.now(UTC), datetime.now(UTC).date(), datetime.now(UTC).time(), timedelta(1)])
+def test_times_in_pickled_points_are_read(held):
+    assert _point(pickle.dumps({"at": held})) == {"at": held}
 
 
 def test_times_and_ids_in_payloads_of_a_qdrant_folder_are_read(tmp_path, translator):

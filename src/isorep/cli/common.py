@@ -342,10 +342,12 @@ def fail(*sentences: str) -> None:
 
 def require_apart(outputs: Sequence[Path], *inputs: str | Path) -> None:
     """Refuse an output that is named twice, or that is, holds or lies in an input."""
+    from ..files import resolved
+
     for index, path in enumerate(outputs):
-        here = path.resolve()
+        here = resolved(path)
         for given in map(plain_path, inputs):
-            there = given.resolve()
+            there = resolved(given)
             if here == there and here.exists():
                 raise InputError(f"{path} is an input: name another file to write")
             if there in here.parents or here in there.parents:

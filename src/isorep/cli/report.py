@@ -25,13 +25,13 @@ def command(
     quiet: Quiet = False,
 ) -> None:
     """Turn results into one HTML file: figures and tables inside, no network needed."""
-    from ..files import require_writable
+    from ..files import require_writable, resolved
     from ..report import read_result, write
 
     if output is None:
         output = results[0].with_suffix(".html") if len(results) == 1 and results[0].name else Path("report.html")
     for result in results:
-        if output.resolve() == result.resolve():
+        if resolved(output) == resolved(result):
             raise InputError(f"the page would replace {result}: name another file with -o")
     require_writable(output)
     write([read_result(result) for result in results], output)

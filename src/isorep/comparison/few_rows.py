@@ -7,6 +7,7 @@ those of least squares need no decomposition either.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from .fits import FittedICA, TrainingSet
 from .residuals import norms_of
 
 Norms = tuple[Array, Array]  # source onto target, and the reverse
+Weights = Callable[[Array, Array], Array]  # of training rows' targets in the images of other rows
 _INDEPENDENT = 1e-9  # reciprocal condition of products of rows down to which their inverse has seven digits
 
 
@@ -42,11 +44,13 @@ class FewRows:
         return None
 
 
-def least_norm_weights(rows: Array, products: Array, train: Array, scored: Array, rounding: float) -> Array:
+def least_norm_weights(
+    rows: Array, products: Array, train: Array, scored: Array, rounding: float, by_column: Weights | None
+) -> Array:
     """The weights of training rows' targets in the images of other rows under least squares, by the map of least norm.
 
     Where training rows are independent the map passes through all of them, and the ``products`` of rows with each other
-    tell the weights.
+    tell the weights. Otherwise ``by_column`` gives them, where these rows are coordinates of columns.
     """
     if len(train) <= rows.shape[1]:
         among = products[np.ix_(train, train)]
@@ -60,6 +64,8 @@ def least_norm_weights(rows: Array, products: Array, train: Array, scored: Array
         if inverse is not None and squares > _INDEPENDENT * whole:
             across = products[np.ix_(scored, train)]
             return np.asarray((across - across.mean(axis=1, keepdims=True) - to_mean + of_mean) @ inverse)
+    if by_column is not None:
+        return by_column(train, scored)
     fitted = rows[train]
     mean = fitted.mean(axis=0)
     left, values, right = np.linalg.svd(fitted - mean, full_matrices=False)

@@ -13,7 +13,7 @@ from ..alignment.base import match_signed, padded, summarise
 from ..covariance import Factor, SecondPass, resolve_source
 from ..errors import InputError
 from ..moments import Moments, distance_of_means, fold_moments, merged, merged_without
-from ..pairs import Pair, Side, describe_side, half_variance_share, rms_radius, working_dtype
+from ..pairs import Pair, Side, describe_side, half_variance_share, require_like_sizes, rms_radius, working_dtype
 from ..representation import Array, Matrix, rounding_of
 from ..resampling import Shuffles, assign_folds
 from ..row_span import RowSpan
@@ -136,6 +136,7 @@ def measure(design: Design) -> PairMoments:
     means = (total.source_mean, total.target_mean) if spans is None else (spans[0].mean, spans[1].mean)
     sides = zip(design.pair.names, means, (total.xx, total.yy), strict=True)
     radii = [rms_radius(name, total.n, mean, float(np.trace(sums))) for name, mean, sums in sides]
+    require_like_sizes(design.pair.names, radii)
     centre = Centre(total.source_mean, total.target_mean, working_dtype((x, y), radii))
     if spans is not None:
         return PairMoments(folds, total, means, radii, (spans[0].factor, spans[1].factor), (None, None), centre)

@@ -17,7 +17,7 @@ from ..alignment.base import QUANTILES, summarise
 from ..covariance import Factor
 from ..errors import InputError
 from ..moments import joint_moments, merged, require_joint_memory
-from ..pairs import Repeats, broken_pairing, describe_side, hold_out, rms_radius, working_dtype
+from ..pairs import Repeats, broken_pairing, describe_side, hold_out, require_like_sizes, rms_radius, working_dtype
 from ..representation import Array, Matrix, rounding_of
 from ..resampling import Null, Shuffles, assign_folds, least_training_rows
 from ..results import decimals
@@ -250,6 +250,7 @@ def ensemble(
         sizes = [float(np.trace(total.block(run, run))) for run in range(len(names))]
         each_run = zip(names, means, sizes, strict=True)
         radii = [rms_radius(name, total.n, mean, size) for name, mean, size in each_run]
+        require_like_sizes(names, radii)
         roundings = [rounding_of(each) for each in design.runs.values]
         if spans is None:
             factors, again = factor_runs(total, values, design.fold_of, design.n_folds, names)

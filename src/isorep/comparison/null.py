@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..resampling import Null, Shuffles, null_of
 from ..row_span import RowSpan
 from ..rows import Deadline, blocks, read_rows
 from ..threads import WIDE_MATRIX, Crew
-from .few_rows import FewRows, Norms, least_norm_weights
+from .few_rows import FewRows, Norms, Weights, least_norm_weights
 from .fits import FittedICA, TrainingSet, fit
 from .residuals import Centre, PreparedMaps, identity_norms, norms_of
 
@@ -200,7 +201,8 @@ class Refitted:
     def _swapped(self) -> Refitted:
         training, centre = self.training, self.centre
         icas = None if training.icas is None else training.icas[::-1]
-        training = replace(training, roundings=training.roundings[::-1], icas=icas)
+        few = None if training.few is None else replace(training.few, spans=training.few.spans[::-1])
+        training = replace(training, roundings=training.roundings[::-1], icas=icas, few=few)
         return Refitted(self.y, self.x, Centre(centre.target, centre.source, centre.dtype), training, self.names)
 
 
@@ -241,11 +243,15 @@ class _Pairings:
         self._inverses: list[Array | None] = [None] * len(splits.parts)
         self._products = np.zeros((0, 0))  # of the target's rows, where few determine the maps
         self._weights: list[Array | None] = [None] * len(splits.parts)
+        self._by_column: list[Weights | None] = [None, None]
         most = max((len(train) for _, train, _ in splits.parts), default=0)
         if "linear" in names and (training.few is not None or most <= min(width, self._y.shape[1])):
             products = self._x @ self._x.T
+            if training.few is not None:
+                self._by_column = [partial(_weights_by_column, span, splits.rows) for span in training.few.spans]
             self._weights = [
-                least_norm_weights(self._x, products, train, counted, rounding) for _, train, counted in splits.parts
+                least_norm_weights(self._x, products, train, counted, rounding, self._by_column[0])
+                for _, train, counted in splits.parts
             ]
             self._products = self._y @ self._y.T
         if self._y.shape[1] > WIDE_MATRIX:
@@ -287,7 +293,8 @@ class _Pairings:
         """Residual norms of least squares, where few rows determine the maps; ``weights`` are those of the source."""
         x, y = (self._x[train], self._x[counted]), (self._y[target[train]], self._y[target[counted]])
         rounding = self._training.roundings[1]
-        back = least_norm_weights(self._y, self._products, target[train], target[counted], rounding)
+        there = target[train], target[counted]
+        back = least_norm_weights(self._y, self._products, *there, rounding, self._by_column[1])
         means = x[0].mean(axis=0), y[0].mean(axis=0)
         return (
             norms_of(weights @ (y[0] - means[1]) - (y[1] - means[1])),
@@ -302,6 +309,11 @@ class _Pairings:
         yy = self._yy - _products(y_held, y_held) - n * np.multiply.outer(y_mean, y_mean)
         xy = _products(source.rows, self._y[train]) - n * np.multiply.outer(source.mean, y_mean)
         return Moments(n, source.mean, y_mean, source.xx, xy, yy)
+
+
+def _weights_by_column(span: RowSpan, rows: Array, train: Array, scored: Array) -> Array:
+    """The weights of least squares in which columns of any scale count, as in the ladder; of numbered ``rows``."""
+    return span.weights(rows[train], rows[scored])
 
 
 def _in_dtype(icas: tuple[FittedICA, FittedICA] | None, dtype: Any) -> tuple[FittedICA, FittedICA] | None:

@@ -174,8 +174,11 @@ def _standardiser(ladder: Ladder, side: int) -> tuple[Array, Array]:
 
 
 def _whitener(ladder: Ladder, side: int) -> tuple[Array, Array]:
-    """Symmetric whitening, which moves axes least; rows are many."""
-    total = ladder.moments.total
-    values, vectors = np.linalg.eigh((total.yy if side else total.xx) / total.n)
+    """Symmetric whitening of the columns, which moves axes least; rows are many."""
+    total, spans = ladder.moments.total, ladder.design.spans
+    sums = total.yy if side else total.xx
+    if spans is not None:  # one large group leaves few rows to train on, and moments are those of coordinates
+        sums = spans[side].centred.T @ spans[side].centred
+    values, vectors = np.linalg.eigh(sums / total.n)
     kept = values > 1e-10 * values[-1]
     return ladder.moments.means[side], np.asarray((vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T)

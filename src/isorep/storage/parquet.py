@@ -160,8 +160,9 @@ def others(path: Path, besides: Collection[str]) -> dict[str, Any]:
     """The columns of a file besides some, of whatever type, as they are stored."""
     file = _open(path)
     names = [name for name in file.schema_arrow.names if name not in besides]
+    entries = _entries(file.metadata)
     for name in names:
-        _require_plausible_cells(path, file, name)
+        _require_plausible_cells(path, file, name, entries[name])
     table = file.read(columns=names)
     return {name: ArrowLabels(table.column(name)) for name in names}
 
@@ -191,15 +192,21 @@ def numbers(path: Path, file: Any, name: str) -> Any:
     return file.read(columns=[name]).column(0)
 
 
-def _require_plausible_cells(path: Path, file: Any, name: str) -> None:
+def _entries(metadata: Any) -> Counter[str]:
+    """The number of entries of each column, those of all its parts together."""
+    found: Counter[str] = Counter()
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for chunk in map(group.column, range(group.num_columns)):
+            found[chunk.path_in_schema.split(".")[0]] += chunk.num_values
+    return found
+
+
+def _require_plausible_cells(path: Path, file: Any, name: str, entries: int) -> None:
     """Refuse a column that would unpack to far more than the file; a few bytes can stand for many long texts."""
     import pyarrow.compute
     from pyarrow import types
 
-    stored, metadata = path.stat().st_size, file.metadata
-    groups = map(metadata.row_group, range(metadata.num_row_groups))
-    chunks = [group.column(index) for group in groups for index in range(group.num_columns)]
-    entries = sum(chunk.num_values for chunk in chunks if chunk.path_in_schema.split(".")[0] == name)
+    stored = path.stat().st_size
     require_plausible_values(8 * entries, stored)
     if not types.is_string(kind := _plain_type(file.schema_arrow.field(name).type)) and not types.is_binary(kind):
         return
@@ -254,9 +261,9 @@ def saved_index(schema: Any) -> list[str]:
     """The columns that pandas saved as a data frame's index."""
     saved = (schema.metadata or {}).get(b"pandas")
     try:
-        index = json.loads(saved)["index_columns"] if saved else []
+        index = json.loads(saved).get("index_columns", []) if saved else []
         return [name for name in index if isinstance(name, str) and name in schema.names]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise InputError("what pandas wrote about its index is damaged: save the table again") from error
 
 

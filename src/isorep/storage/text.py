@@ -380,14 +380,30 @@ class _Lines:
         return self._waiting[0]
 
     def skip_comments(self, first: str) -> None:
-        """Skip the lines before the first one that begin with #; the last is the header if it has a cell per number."""
+        """Skip the lines before the first one that begin with #; the last may be the header."""
         if first.startswith("#") or len(self._waiting) < 2:
             return
-        last, line = (next(csv.reader([each], delimiter=self.delimiter), []) for each in list(self._waiting)[-2:])
-        numbers = any(is_number(cell, self.delimiter == ";") for cell in line)
-        kept = 2 if numbers and len(last) == len(line) else 1
-        self.skipped = len(self._waiting) - kept
-        self._waiting = deque(list(self._waiting)[-kept:])
+        self.skipped = len(self._waiting) - 1
+        last, line = self._cells(self._waiting[-2]), self._cells(first)
+        alike = bool(line) and len(last) == len(line)
+        if alike and (self._has_numbers(line) or (_names_columns(last) and self._is_text_below())):
+            self.skipped -= 1
+        for _ in range(self.skipped):
+            self._waiting.popleft()
+
+    def _is_text_below(self) -> bool:
+        """Whether the next line, which will still come, has no numbers: the one before it is then no header of them."""
+        self._waiting.append(self._file.readline(_LONGEST_LINE))
+        return not self._has_numbers(self._cells(self._waiting[-1]))
+
+    def _cells(self, line: str) -> list[str]:
+        try:
+            return next(csv.reader([line], delimiter=self.delimiter), [])
+        except csv.Error:  # such as settings in one cell that is too long
+            return []
+
+    def _has_numbers(self, cells: list[str]) -> bool:
+        return any(is_number(cell, self.delimiter == ";") for cell in cells)
 
     def __iter__(self) -> _Lines:
         return self
@@ -405,6 +421,14 @@ class _Lines:
         if not _is_plain(line):
             self.odd = True
         return line
+
+
+def _names_columns(cells: list[str]) -> bool:
+    """Whether a line behind a # looks like names: one word, or cells that do not begin with a space as prose does."""
+    first = cells[0].removeprefix("#")
+    if len(cells) == 1:
+        return first.split() == [first.rstrip()]
+    return all(cell and not cell[0].isspace() for cell in (first.strip(), *cells[1:]))
 
 
 def _is_plain(text: str) -> bool:

@@ -78,8 +78,9 @@ def score_factors(
         Group per row; rows of a group are held out, halved and shuffled together. By default rows that equal each
         other in all latents and factors are one group, if a latent and a factor are continuous.
     n_resamples : int
-        Number of random halves of the rows for intervals, half as many for DCI; 0 for none. MIG and modularity leave
-        out 25 blocks of rows, or up to 50 of groups, one at a time instead.
+        Number of random halves of the rows for intervals; 0 for none. DCI uses half as many, and so do all scores
+        where latents times factors are more than 2,000. MIG and modularity leave out 25 blocks of rows, or up to 50 of
+        groups, one at a time instead.
     n_null : int
         Number of shuffled pairings, and of random axes, for chance levels and p-values; 0 for none. DCI, which is slow,
         uses a fifth as many, at least 20, and so do all scores where latents times factors are more than 2,000. With

@@ -225,7 +225,7 @@ class _Points(pickle.Unpickler):
         raise InputError(f"a point holds {module}.{name}, which is not unpickled")
 
 
-_PAYLOAD = {("uuid", "UUID"), ("datetime", "datetime"), ("datetime", "date"), ("datetime", "timezone")}
+_PAYLOAD = {("uuid", "UUID"), *(("datetime", name) for name in ("date", "datetime", "time", "timedelta", "timezone"))}
 
 
 class PostgresTable:
