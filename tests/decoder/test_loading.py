@@ -260,6 +260,19 @@ def test_damaged_and_foreign_files_are_refused(models, tmp_path):
             load_decoder(tmp_path / name)
     with pytest.raises(isorep.InputError, match="is not a file"):
         load_decoder(tmp_path)
+
+
+def test_a_script_whose_packed_code_is_damaged_is_refused(models, tmp_path):
+    damaged = bytearray((models / "script.pt").read_bytes())
+    with zipfile.ZipFile(models / "script.pt") as archive:
+        member = next(each for each in archive.infolist() if each.filename.endswith(".py"))
+    assert member.compress_type == zipfile.ZIP_DEFLATED
+    start = damaged.index(member.filename.encode()) + len(member.filename)
+    length = int.from_bytes(damaged[member.header_offset + 28 : member.header_offset + 30], "little")
+    damaged[start + length] = 0xFF  # no kind of block
+    (tmp_path / "damaged.pt").write_bytes(damaged)
+    with pytest.raises(isorep.InputError, match="it is damaged"):
+        load_decoder(tmp_path / "damaged.pt")
     with pytest.raises(FileNotFoundError, match="does not exist"):
         load_decoder(tmp_path / "nothing.pt2")
 
