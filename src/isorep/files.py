@@ -265,7 +265,8 @@ def is_temporary(path: Path, target: Path) -> bool:
 def _affixes(target: Path) -> tuple[str, str]:
     """How temporary names of a target begin and end."""
     name, suffix = (os.fsencode(each) for each in (target.name, "".join(target.suffixes[-2:])))
-    first, last = (part.decode("utf-8", "ignore") for part in (name[:_LONGEST_NAME], suffix[-_LONGEST_NAME:]))
+    ends = (name[:_LONGEST_NAME], suffix[-_LONGEST_NAME:])
+    first, last = (os.fsdecode(part.decode("utf-8", "ignore").encode()) for part in ends)  # whole characters alone
     return f".{first}-isorep-", last
 
 

@@ -425,6 +425,79 @@ def test_no_file_that_an_option_names_is_overwritten(isorep_command, files, monk
     assert Path("kept.npy").read_bytes() == before
 
 
+@pytest.mark.parametrize("output", ["--json", "--html"])
+@pytest.mark.parametrize("command", [("decoder",), ("extract", "-o", "features")], ids=" ".join)
+def test_code_that_is_named_as_a_model_is_not_overwritten(isorep_command, files, monkeypatch, command, output):
+    pytest.importorskip("torch")
+    monkeypatch.chdir(files)
+    Path("own").mkdir()
+    for path in ("made_here.py", "own/__init__.py", "own/made_there.py"):
+        Path(path).write_text("import torch\n\n\ndef make():\n    return torch.nn.Identity()\n")
+        model = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        done = isorep_command(command[0], f"{model}:make", "a.npy", *command[1:], output, path)
+        assert (done.code, done.err) == (2, f"isorep: {path} is an input: name another file to write\n")
+        assert "make" in Path(path).read_text()
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        (("compare", "a.npy", "b.npy", "--json", ""), "--json"),
+        (("heads", "a.npy", "--html="), "--html"),
+        (("ica", "fit", "a.npy", "-o", ""), "--output"),
+        (("translate", "fit", "a.npy", "b.npy", "-o", ""), "--output"),
+        (("extract", "torch.nn:Identity", "a.npy", "-o", ""), "--output"),
+        (("disentangle", "a.npy", "--checkpoints", ""), "--checkpoints"),
+        (("demo", "--save", ""), "--save"),
+        (("report", ""), "RESULT..."),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",
+)
+def test_an_empty_name_is_not_the_current_folder(isorep_command, files, monkeypatch, command, named):
+    monkeypatch.chdir(files)
+    before = sorted(Path().iterdir())
+    done = isorep_command(*command)
+    assert (done.code, done.err) == (2, f"isorep: {named} is empty: name a file or folder\n")
+    assert sorted(Path().iterdir()) == before
+
+
+def test_names_of_written_files_take_one_line(isorep_command, files):
+    done = isorep_command("heads", files / "a.npy", "--json", files / f"x{ODD}".replace("/", ""))
+    assert done.code == 0
+    assert "Result: " in done.out.splitlines()[-1]
+    assert "\\x1b[31mred\\nverdict: forged" in done.out.splitlines()[-1]
+
+
+def test_a_warning_takes_one_line_without_control_codes_and_is_said_once(files):
+    script = (
+        "import sys, warnings; from isorep import heads; from isorep.cli.main import run\n"
+        "examine, said = heads.examine, sys.argv.pop()\n"
+        "def loud(*given, **named):\n"
+        "    for _ in range(3): warnings.warn_explicit(said, UserWarning, 'model.py', 8)\n"
+        "    return examine(*given, **named)\n"
+        "heads.examine = loud; run()"
+    )
+    command = [sys.executable, "-c", script, "heads", files / "a.npy", "--quiet", ODD]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr == "warning: \\x1b[31mred\\nverdict: forged\\u202e<b>&\n"
+
+
+def test_what_the_terminal_cannot_show_is_written_as_an_escape(files):
+    ascii_alone = os.environ | {"PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "isorep", "similarity", files / "a.npy", files / "b.npy", "--indices", "cka"]
+    done = subprocess.run(command, env=ascii_alone, capture_output=True, check=True)
+    assert done.stdout.isascii()
+    assert b"\\u2191 higher is closer" in done.stdout
+
+
+def test_files_have_any_name_where_the_system_speaks_ascii(files):
+    ascii_alone = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    name = files / "höhe.json"
+    command = [sys.executable, "-m", "isorep", "heads", files / "a.npy", "--json", name, "--quiet"]
+    subprocess.run(command, env=ascii_alone, check=True)
+    assert json.loads(name.read_text())["schema"]
+
+
 def test_a_column_of_the_name_of_an_output_is_no_file(isorep_command, tmp_path):
     lines = [f"{row % 7}.5,{row % 5},{row // 4}" for row in range(80)]
     (tmp_path / "a.csv").write_text("\n".join(["feature_0,feature_1,plate", *lines]) + "\n")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 import isorep  # noqa: E402
-from isorep.decoder import bilipschitz  # noqa: E402
+from isorep.decoder import bilipschitz, mechanisms  # noqa: E402
 
 from .networks import Images, linear, mlp, with_values  # noqa: E402
 
@@ -32,6 +32,14 @@ def test_the_constants_of_a_map_with_known_singular_values():
     np.testing.assert_allclose(found.spectrum["0.5"], [3.0, 1.0, 0.5])
     assert found.inactive == ()
     assert found.active is None
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">f8"])
+def test_latents_of_the_other_byte_order_have_the_same_constants(rng, dtype):
+    latents = rng.standard_normal((60, 3)).astype(dtype[1:])
+    there, here = (bilipschitz(torch.nn.Tanh(), each) for each in (latents.astype(dtype), latents))
+    assert (there.constant, there.convexity) == (here.constant, here.convexity)
+    assert mechanisms(torch.nn.Tanh(), latents.astype(dtype), samples=20).verdict
 
 
 def test_the_scale_that_is_named_attains_the_similarity_constant():

@@ -104,6 +104,18 @@ def test_grids_are_no_holes_and_classes_are(rng):
     assert convexity(classes).answer == "holes"
 
 
+@pytest.mark.parametrize("scale", [-1030, -600, 1000])  # as powers of two
+def test_the_scale_does_not_matter_however_extreme(rng, scale):
+    box = np.floor(2**20 * rng.uniform(size=(300, 2))) - 2**19  # so few digits that none is lost
+    assert convexity(np.ldexp(box, scale)) == convexity(box)
+
+
+def test_rows_that_are_equal_beside_an_outlier_have_no_support(rng):
+    box = rng.uniform(size=(120, 4))
+    box[7, 1] = 1e300
+    assert convexity(box) is None
+
+
 def test_few_rows_equal_rows_and_no_spread(rng):
     box = rng.uniform(size=(150, 2))
     assert convexity(np.concatenate([box, box])) == convexity(box)

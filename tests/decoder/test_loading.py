@@ -161,14 +161,69 @@ def test_nothing_in_a_program_is_evaluated(models, tmp_path, attack):
     assert not canary.exists()
 
 
-@pytest.mark.parametrize("call", ["torch.save(z, 'x')", "torch.from_file('x')", "__torch__.torch.classes.a.B(z)"])
+CALLS = {
+    "plain": "x = torch.save(z, {})",
+    "file as tensor": "x = torch.from_file({}, True, 9)",
+    "class": "x = __torch__.torch.classes.a.B(z)",
+    "alias": "a = torch.save\n    x = a(z, {})",
+    "alias of the module": "a = torch\n    x = a.save(z, {})",
+    "alias of all operators": "a = ops\n    x = a.aten.save(z, {})",
+    "parentheses": "x = (torch.save)(z, {})",
+    "comment": "x = (torch.save # \n (z, {}))",
+    "continued line": "x = torch.save\\\n(z, {})",
+    "by name": 'x = getattr(torch, "save")(z, {})',
+    "by escaped name": 'x = getattr(torch, "sa\\166e")(z, {})',
+    "by name in other quotes": "x = getattr(torch, 'save')(z, {})",
+    "behind three quotes": 'b = """\n    " """\n    x = torch.save(z, {}) # "',
+    "another library": "x = ops.debugprims.load_tensor({}, [3], [1])",
+    "memory of others": "x = ops.inductor._reinterpret_tensor(z, [1000000000], [1], 0)",
+    "terminal": 'print("verdict: forged")',
+    "terminal, by operator": 'ops.prim.Print("verdict: forged")',
+    "self replaced": "self = torch\n    x = self.save(z, {})",
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
 def test_script_that_touches_files_is_refused(models, tmp_path, call):
+    """Operators are refused by name: a call may be written in many ways."""
+    canary = tmp_path / "canary"
+
     def change(members):
-        code = next(name for name in members if name.startswith("code/") and name.endswith(".py"))
-        members[code] += f"\n  x = {call}\n".encode()
+        code = next(name for name in members if name.startswith("code/") and b"def forward(self" in members[name])
+        start = members[code].index(b"Tensor:\n", members[code].index(b"def forward(self")) + len(b"Tensor:\n")
+        line = CALLS[call].format(f'"{canary}"')
+        members[code] = members[code][:start] + f"    {line}\n".encode() + members[code][start:]
 
     with pytest.raises(isorep.InputError, match="neither files nor classes"):
         load_decoder(changed(models / "script.pt", tmp_path / "bad.pt", change))
+    assert not canary.exists()
+
+
+class Named(torch.nn.Module):
+    """A decoder whose parts and texts have the names of refused operators."""
+
+    def __init__(self):
+        super().__init__()
+        self.save, self.classes = torch.nn.Linear(6, 4), torch.nn.Linear(4, 4)
+        self.ops = torch.nn.ModuleList([torch.nn.Linear(4, 4), torch.nn.Tanh()])
+        self.sparse = torch.nn.Embedding(2, 4)  # its class lies in torch.nn.modules.sparse
+
+    def forward(self, rows):
+        classes = self.classes(self.save(rows))
+        for layer in self.ops:
+            classes = layer(classes)
+        assert classes.dim() == 2, 'it\'s no "print" \\ # of torch.save(é)'
+        return classes + self.sparse(torch.zeros(1, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("kind", ["script", "trace"])
+def test_parts_and_texts_of_a_script_may_have_any_name(tmp_path, kind):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        decoder, latents = Named().eval(), torch.as_tensor(Z)
+        made = torch.jit.script(decoder) if kind == "script" else torch.jit.trace(decoder, latents)
+        torch.jit.save(made, tmp_path / "named.pt")
+    np.testing.assert_allclose(jacobian(load_decoder(tmp_path / "named.pt"), Z), jacobian(decoder, Z), atol=1e-6)
 
 
 def test_pickles_are_refused_without_being_opened(tmp_path):
@@ -205,6 +260,19 @@ def test_damaged_and_foreign_files_are_refused(models, tmp_path):
             load_decoder(tmp_path / name)
     with pytest.raises(isorep.InputError, match="is not a file"):
         load_decoder(tmp_path)
+
+
+def test_a_script_whose_packed_code_is_damaged_is_refused(models, tmp_path):
+    damaged = bytearray((models / "script.pt").read_bytes())
+    with zipfile.ZipFile(models / "script.pt") as archive:
+        member = next(each for each in archive.infolist() if each.filename.endswith(".py"))
+    assert member.compress_type == zipfile.ZIP_DEFLATED
+    start = damaged.index(member.filename.encode()) + len(member.filename)
+    length = int.from_bytes(damaged[member.header_offset + 28 : member.header_offset + 30], "little")
+    damaged[start + length] = 0xFF  # no kind of block
+    (tmp_path / "damaged.pt").write_bytes(damaged)
+    with pytest.raises(isorep.InputError, match="it is damaged"):
+        load_decoder(tmp_path / "damaged.pt")
     with pytest.raises(FileNotFoundError, match="does not exist"):
         load_decoder(tmp_path / "nothing.pt2")
 

@@ -9,7 +9,7 @@ import pytest
 import isorep
 from isorep import InputError
 from isorep.deconfounding.controls import control_kind
-from isorep.deconfounding.reading import metadata_name
+from isorep.deconfounding.reading import _row_numbers, metadata_name
 
 from .screens import screen
 
@@ -311,6 +311,13 @@ def test_columns_that_look_like_metadata_are_left_out_named_and_can_be_kept():
     assert kept.caveats[0].startswith("used, though they look like metadata: 'Count_Cells' (count), 'rising'")
     assert kept.mean("auroc", "base").value > 0.99
     assert "steps" in isorep.deconfound(frame, "label", "batch_name", **QUICK).data.features
+
+
+def test_numbers_whose_differences_overflow_rise_or_do_not():
+    """numpy would warn, and so would the command."""
+    large = np.array([-1.7e308, 1.7e308])
+    columns = np.column_stack([np.tile(large, 15), np.linspace(-1, 1, 30) * 1.7e308, np.repeat(large, 15)])
+    assert _row_numbers(columns).tolist() == [False, True, False]
 
 
 def test_a_model_takes_rows_as_the_data_hold_them_also_where_columns_were_left_out():

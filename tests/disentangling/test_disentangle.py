@@ -198,6 +198,17 @@ def test_the_command(tmp_path):
     assert "must end in .png" in str(wrong.exception)
 
 
+@pytest.mark.parametrize("option", ["--model", "--json"])
+def test_no_checkpoint_is_replaced_by_an_output(tmp_path, option):
+    np.save(tmp_path / "bars.npy", (255 * bars(80)[0]).astype(np.uint8))
+    (tmp_path / "kept").mkdir()
+    output = tmp_path / "kept" / "training-0.safetensors"
+    given = ["disentangle", str(tmp_path / "bars.npy"), "--checkpoints", str(tmp_path / "kept"), option, str(output)]
+    done = CliRunner().invoke(app, given)
+    assert "is a checkpoint of this command" in str(done.exception)
+    assert not output.exists()
+
+
 def test_images_that_come_first_do_not_decide_what_the_decoder_responds_to():
     """A decoder hardly responds where it saturates, as at the black images that a sorted folder begins with."""
     images = np.concatenate([np.zeros((60, 8, 8)), bars(200)[0]])

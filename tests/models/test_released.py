@@ -127,7 +127,15 @@ def test_damaged_archives_and_missing_ones_are_refused(tmp_path):
     model = catalogue(tmp_path, {"toy/w.bin": sha(b"w")})
     with pytest.raises(InputError, match=r"pip download --no-deps my-toy==1\.0"):
         model.opened(tmp_path)
-    (tmp_path / "my_toy-1.0-py3-none-any.whl").write_bytes(b"no archive")
+    wheel = tmp_path / "my_toy-1.0-py3-none-any.whl"
+    wheel.write_bytes(b"no archive")
+    with pytest.raises(InputError, match="is damaged, or no archive"):
+        model.opened(tmp_path)
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("toy/w.bin", b"w" * 99)
+    packed = bytearray(wheel.read_bytes())
+    packed[packed.index(b"toy/w.bin") + len(b"toy/w.bin")] = 0xFF  # no kind of block
+    wheel.write_bytes(packed)
     with pytest.raises(InputError, match="is damaged, or no archive"):
         model.opened(tmp_path)
 

@@ -22,6 +22,7 @@ from .common import (
     require_outputs,
     row_labels,
     show,
+    show_path,
     tell_outputs,
     write_outputs,
 )
@@ -112,7 +113,7 @@ def command(
         show(str(result))
         tell_outputs(json, html)
         if content is not None and result.dimension:
-            show(f"Content: {content}")
+            show_path("Content", content)
     if content is not None and not result.dimension:
         raise InputError(f"no shared block was found, so {content} was not written")
     if fail_below is not None and (result.dimension is None or result.dimension < fail_below):

@@ -117,8 +117,19 @@ class Command(TyperCommand):
         """The pieces of the usage line."""
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse an empty name of a file or folder: as a path it would be the current folder."""
+        given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        for option in self.get_params(ctx):
+            value = given.get(option.name or "")
+            names = value if isinstance(value, list | tuple) else [value]
+            if "" in names and (option.type.name == "path" or getattr(option, "metavar", None) in (FILE, FOLDER, PATH)):
+                called = max(option.opts, key=len) if option.param_type_name == "option" else option.metavar
+                raise InputError(f"{called} is empty: name a file or folder")
+        return super().parse_args(ctx, args)
 
-FILE, FOLDER, NAME, NAMES, COLUMN, N, X = "FILE", "FOLDER", "NAME", "NAMES", "COLUMN", "N", "X"
+
+FILE, FOLDER, PATH, NAME, NAMES, COLUMN, N, X = "FILE", "FOLDER", "PATH", "NAME", "NAMES", "COLUMN", "N", "X"
 """What options take, as help shows it."""
 
 Json = Annotated[Path | None, Option(metavar=FILE, help="Write the complete result as JSON.")]
@@ -172,7 +183,12 @@ def show(text: str = "") -> None:
     for line in visible(text, keep="\n\t").split("\n"):
         bold = bool(line) and (bold or line.startswith("verdict: "))
         strong = not plain and (bold or line.startswith("> "))
-        typer.echo(typer.style(line, bold=True) if strong else line)
+        print(typer.style(line, bold=True) if strong else line, flush=True)  # typer would write UTF-8 in place of ASCII
+
+
+def show_path(what: str, path: Path) -> None:
+    """Print where something was written, on one line."""
+    show(visible(f"{what}: {path}"))
 
 
 def show_result(result: object, *facts: str) -> None:
@@ -322,9 +338,9 @@ def tell_outputs(json: Path | None, html: Path | None) -> None:
     if json is not None or html is not None:
         show()
     if html is not None:
-        show(f"Report: {html}")
+        show_path("Report", html)
     if json is not None:
-        show(f"Result: {json}")
+        show_path("Result", json)
 
 
 def warn(sentence: str) -> None:

@@ -194,8 +194,14 @@ class NamedModel:
     @property
     def files(self) -> list[str]:
         """The files it reads."""
+        from ..models.load import code_files
+
         named = (self.model, None if self.weights is None else str(self.weights))
-        return [self.latents, *(path for path in named if path and Path(path).exists())]
+        return [
+            self.latents,
+            *(path for path in named if path and Path(path).exists()),
+            *map(str, code_files(self.model)),
+        ]
 
     def load(self) -> Any:
         """The decoder."""

@@ -18,7 +18,7 @@ from .common import (
     X,
     progress_bar,
     require_outputs,
-    show,
+    show_path,
     show_result,
     tell_outputs,
     write_outputs,
@@ -74,11 +74,15 @@ def command(
     Prints the verdict and the components of the first training with their correlations in the others.
     """
     from .. import disentangle
+    from ..disentangling.disentangle import is_checkpoint
     from ..storage.model_files import require_model_path
 
     require_outputs([model, sheet, json, html], images, obs, folder=checkpoints)
     if model is not None:
         require_model_path(model)
+    for output in (model, sheet, json, html):
+        if output is not None and checkpoints is not None and is_checkpoint(output, checkpoints):
+            raise InputError(f"{output} is a checkpoint of this command: name another file to write")
     if sheet is not None and sheet.suffix.lower() != ".png":
         raise InputError(f"{sheet} will hold the traversals, so its name must end in .png")
     try:
@@ -118,5 +122,5 @@ def command(
         )
         for what, path in (("Model", model), ("Traversals", sheet)):
             if path is not None:
-                show(f"{what}: {path}")
+                show_path(what, path)
         tell_outputs(json, html)

@@ -12,6 +12,7 @@ from .common import (
     FILE,
     NAME,
     NAMES,
+    PATH,
     Html,
     Interrupted,
     Json,
@@ -59,7 +60,7 @@ def command(
     ] = None,
     output: Annotated[
         str | None,
-        Option("--output", "-o", metavar="PATH", help="Where to write: a folder, a pattern with {layer}, or one file."),
+        Option("--output", "-o", metavar=PATH, help="Where to write: a folder, a pattern with {layer}, or one file."),
     ] = None,
     format: Annotated[
         str | None, Option(metavar=NAME, help="File format in a folder: parquet, zarr or npy; default: parquet.")
@@ -128,6 +129,7 @@ def command(
     """
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when the library is imported
     from .. import extract
+    from ..models.load import code_files
 
     pixels: dict[str, Any] = {
         name: value for name, value in (("size", size), ("grey", grey or None)) if value is not None
@@ -156,7 +158,7 @@ def command(
         raise InputError("name the DATA that goes into the model")
     if output is None:
         raise InputError("name where features go: --output FOLDER, or a pattern with {layer}")
-    require_outputs([json, html], data, weights, model, folder=output)
+    require_outputs([json, html], data, weights, model, *code_files(model), folder=output)
     try:
         with progress_bar(quiet) as progress:
             result = extract(

@@ -127,9 +127,10 @@ def fit(
     if not quiet:
         resumed = [f"resumed from {checkpoint}"] if resumes else []
         _print_fit(result, [*resumed, *notes, *result.caveats, *cards.notes, *unread])
-        common.show(f"\nModel: {output}")
+        common.show()
+        common.show_path("Model", output)
         if loadings is not None:
-            common.show(f"Loadings: {loadings}")
+            common.show_path("Loadings", loadings)
         common.tell_outputs(json, html)
 
 

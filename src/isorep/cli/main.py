@@ -36,7 +36,7 @@ def _run(asked: "_Asked") -> "NoReturn":
     code: Any = 0
     try:
         from .loading import postpone, share_freed_memory
-        from .streams import open_streams
+        from .streams import open_streams, warnings_in_one_line
 
         open_streams()
         postpone()
@@ -45,7 +45,8 @@ def _run(asked: "_Asked") -> "NoReturn":
         from .commands import app
 
         forget_written()
-        code = app(standalone_mode=False)
+        with warnings_in_one_line():
+            code = app(standalone_mode=False)
         if code == 130:  # how newer versions of typer report what older ones raise
             raise KeyboardInterrupt
         sys.stdout.flush()

@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from ..errors import InputError
-from .common import FILE, Quiet, show
+from .common import FILE, Quiet, show_path
 
 
 def command(
@@ -36,4 +36,4 @@ def command(
     require_writable(output)
     write([read_result(result) for result in results], output)
     if not quiet:
-        show(f"Report: {output}")
+        show_path("Report", output)

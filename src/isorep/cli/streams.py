@@ -3,9 +3,11 @@
 import io
 import os
 import sys
-from contextlib import suppress
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 
 def open_streams() -> None:
@@ -23,6 +25,27 @@ def open_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def warnings_in_one_line() -> Iterator[None]:
+    """Print warnings of libraries and of models, each of them once, without control codes or places in code."""
+    from ..files import visible
+
+    said: set[str] = set()
+
+    def line(message: Any, *_: object) -> str:
+        text = f"warning: {visible(str(message))}\n"
+        new = text not in said
+        said.add(text)
+        return text if new else ""
+
+    before = warnings.formatwarning
+    warnings.formatwarning = cast("Any", line)
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
 
 
 def print_error(text: str) -> None:

@@ -103,11 +103,14 @@ def convexity(latents: Array, *, random_state: int = 0) -> Convexity | None:
     n, d = latents.shape
     rows = np.sort(rng.choice(n, _ROWS, replace=False)) if n > _ROWS else np.arange(n)
     values = np.asarray(latents[rows], dtype=np.float64)
+    values = np.ldexp(values, -np.frexp(np.abs(values).max(initial=0.0))[1])  # no square vanishes or overflows
     values = values[np.sort(np.unique(values, axis=0, return_index=True)[1])]  # equal rows are no nearest neighbours
     white = _whitening(values - values.mean(0))
     if len(values) < _LEAST or white.shape[1] == 0:
         return None
     cloud = (values - values.mean(0)) @ white
+    if len(np.unique(cloud, axis=0)) < _LEAST:  # all but a few rows are equal beside an outlier
+        return None
     axes, shape = _axes(cloud), cloud.shape
     solid = [_probed(rng.standard_normal(shape), rng) for _ in range(_FEW)]
     hollow = [_probed(_sphere(shape, rng), rng) for _ in range(_FEW)]

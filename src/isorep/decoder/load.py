@@ -17,6 +17,7 @@ import logging
 import re
 import warnings
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ from ..models.load import imported, made, names_code, with_weights
 from .prepare import import_torch
 
 _MOST_MEMBERS = 100_000
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 _MOST_TEXT = 2**28  # bytes of JSON
 _MOST_CODE = 2**26  # bytes of TorchScript, which alone is compressed
 _EXPORT = (
@@ -83,7 +85,7 @@ def _members(path: Path) -> dict[str, bytes]:
             return {name: archive.read(member) for name, member in zip(names, members, strict=True)}
     except InputError:
         raise
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, RuntimeError, OverflowError) as error:
+    except (*_DAMAGED, ValueError, OverflowError) as error:
         raise InputError(f"{path} is not a model that torch saved, or it is damaged: {ADVICE}") from error
 
 
@@ -102,7 +104,13 @@ _SCRIPT_MEMBER = re.compile(
     r"(data|constants|traced_inputs)\.pkl|(data|constants|traced_inputs)/\d+|code/[\w/.]+|version|byteorder|"
     r"\.data/[\w.]+|extra/.*|\.format_version|\.storage_alignment"
 )
-_SCRIPT_REFUSED = re.compile(rb"\b(save|from_file|_save|rpc_\w+|classes)\b\s*[(.]")
+_SCRIPT_REFUSED = r"_?save|from_file|_?print|Print|rpc_\w+|classes"
+_NAMESPACES = {"aten", "prim", "prims", "quantized"}  # others have operators that reach files, or other memory
+_LITERAL = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"')
+_MEMBER_BY_NAME = re.compile(r'\bgetattr\(\s*[\w.]+\s*,\s*"(\d+)"\s*\)')
+_OWNER = re.compile(r"\bdef \w+\((\w+): __torch__\b")
+_OF_ARCHIVE = re.compile(r"\b__torch__(\.(?!classes\b)\w+)+")  # what the archive itself defines
+_CLASSES = re.compile(rb"\btorch[.\n]classes[.\n]")
 
 
 def _checked_script(path: Path, members: dict[str, bytes]) -> dict[str, bytes]:
@@ -112,13 +120,55 @@ def _checked_script(path: Path, members: dict[str, bytes]) -> dict[str, bytes]:
             raise InputError(f"{path} holds {name[:80]!r}, which is no part of a TorchScript module")
         if name.startswith("extra/") or name.endswith(".debug_pkl"):
             continue
-        code = name.startswith("code/") and name.endswith(".py")
-        if code and (refused := _SCRIPT_REFUSED.search(content)):
+        refused = None
+        if name.startswith("code/") and name.endswith(".py"):
+            refused = _refused_in_script(content)
+        elif name.endswith(".pkl") and _CLASSES.search(content):
+            refused = "classes"
+        if refused is not None:
             raise InputError(
-                f"{path} calls {refused[1].decode()} in {name[:80]}: a decoder needs neither files nor classes"
+                f"{path} calls {refused[:80]} in {name[:80]}: a decoder needs neither files nor classes, and prints "
+                "nothing"
             )
         kept[name] = content
     return kept
+
+
+def _refused_in_script(content: bytes) -> str | None:
+    """The first name in TorchScript that a decoder has no need of, however it is reached; None where there is none.
+
+    An operator may get another name before it is called, so calls are not looked for: names are, past texts. Comments,
+    continued lines and other quotes, which torch does not write, would hide where a text ends.
+    """
+    literals: list[str] = []
+
+    def numbered(found: re.Match[str]) -> str:
+        literals.append(found[0][1:-1])
+        return f'"{len(literals) - 1}"'
+
+    code = _LITERAL.sub(numbered, content.decode("utf-8", "replace"))
+    odd = re.search(r"[^\n -~]|[#'\\`;]|\"\"", code)
+    if odd is not None or code.count('"') != 2 * len(literals):
+        return repr(odd[0]) if odd else "an open text"
+    named = [literals[int(each[1])] for each in _MEMBER_BY_NAME.finditer(code)]
+    if len(re.findall(r"\bgetattr\b", code)) != len(named) or any("\\" in each for each in named):
+        return "getattr"
+    schemas = import_torch()._C._jit_get_all_schemas()
+    spaces = {each.name.partition("::")[0] for each in schemas} - _NAMESPACES
+    refused = f"({'|'.join([_SCRIPT_REFUSED, *sorted(spaces)])})"
+    for name in named:
+        if re.fullmatch(refused, name):
+            return name
+    owners = set(_OWNER.findall(code)) - {"torch", "ops", "__torch__"}  # whose attributes have any names
+    for owner in owners:
+        if re.search(rf"\b{owner}\s*=(?!=)", code):
+            return str(owner)
+    if re.search(r"(?<![.\w])print\b", code):
+        return "print"
+    for found in re.finditer(rf"(\w*)\s*\.\s*{refused}\b", _OF_ARCHIVE.sub("", code)):
+        if found[1] not in owners:
+            return str(found[2])
+    return None
 
 
 # ---- exported programs

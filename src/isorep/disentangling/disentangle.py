@@ -166,7 +166,7 @@ def disentangle(
             PlainAutoencoder.losses,
             recipe,
             seed=seed,
-            checkpoint=None if folder is None else folder / f"training-{seed}.safetensors",
+            checkpoint=None if folder is None else _checkpoint(folder, seed),
             device=device,
             progress=tell,
         )
@@ -234,6 +234,16 @@ def _split(count: int, share: float, random_state: int) -> Split:
     compared = trained[:: max(len(trained) // len(held_out), 1)]
     # Folders come sorted: the first images may all be of one kind.
     return Split(trained, held_out, compared, np.sort(order[-_JACOBIANS:]))
+
+
+def _checkpoint(folder: Path, seed: int | str) -> Path:
+    return folder / f"training-{seed}.safetensors"
+
+
+def is_checkpoint(path: str | Path, folder: str | Path) -> bool:
+    """Whether a file to write has the place of a training in a folder of checkpoints."""
+    place = Path(path).resolve()
+    return place.parent == Path(folder).resolve() and place.match(_checkpoint(place.parent, "*").name)
 
 
 def _folder(path: Path) -> Path:

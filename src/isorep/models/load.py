@@ -8,6 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,28 @@ from .evaluation import first_line, import_torch, said
 _IMPORT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _TORCH_FILES = (".pt", ".pth", ".bin")
 
-__all__ = ["first_line", "imported", "made", "names_code", "with_weights"]
+__all__ = ["code_files", "first_line", "imported", "made", "names_code", "with_weights"]
 
 
 def names_code(text: str) -> bool:
     """Whether a text is ``package.module:name`` and not a file."""
     return _IMPORT.fullmatch(text) is not None and not Path(text).exists()
+
+
+def code_files(text: str) -> list[Path]:
+    """The files that ``package.module:name`` is read from, found without running them."""
+    if not names_code(text):
+        return []
+    found: list[Path] = []
+    folders: Any = [str(Path.cwd()), *sys.path]
+    for name in text.partition(":")[0].split("."):
+        spec = PathFinder.find_spec(name, folders)
+        if spec is None:
+            break
+        if spec.has_location and spec.origin is not None:
+            found.append(Path(spec.origin))
+        folders = spec.submodule_search_locations or []
+    return found
 
 
 def imported(text: str) -> Any:

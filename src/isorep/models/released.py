@@ -17,6 +17,7 @@ import tarfile
 import tempfile
 import tomllib
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -238,6 +239,9 @@ def _inside(name: str) -> bool:
     return not any(part in ("", ".", "..") or set(part) & set('\\:\0"<>|') for part in parts)
 
 
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+
+
 def _take(path: Path, wanted: Sequence[str], target: Path) -> None:
     """Write the wanted files of an archive into a folder; links, devices and paths out of it are refused."""
     seen = set()
@@ -259,7 +263,7 @@ def _take(path: Path, wanted: Sequence[str], target: Path) -> None:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 with open_member() as member, place.open("wb") as file:
                     _copy(member, file, size, path.name)
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+    except (*_DAMAGED, tarfile.TarError, OSError) as error:
         raise InputError(f"{path.name} is damaged, or no archive of a package: {said(error)}") from None
 
 
