@@ -382,6 +382,28 @@ def test_lifting_is_never_proved_and_sees_gaps_folds_and_lost_rank():
     assert given[0].state == given[1].state == "not falsified"
 
 
+def test_few_different_latents_tell_nothing_about_connectedness():
+    stretch = lambda z: torch.stack([z[:, 0], torch.sinh(z[:, 0]), z[:, 1], torch.exp(z[:, 1])], 1)  # noqa: E731
+    z = np.random.default_rng(0).normal(size=(400, 2))
+
+    def states(latents):
+        return [check.state for check in mechanisms(stretch, latents, [1, 1], **SMALL).lifting[:2]]
+
+    assert states(np.repeat(z[:20], 20, axis=0)) == ["not tested", "not tested"]
+    assert states((z > 0).astype(float)) == ["not tested", "not tested"]
+    assert states(np.c_[z[:, 0], np.where(z[:, 1] > 0, 0.1, 0.9)])[1] == "not tested"
+    assert states(z.astype(np.float16))[1] == "not falsified"
+    assert states(np.tile(z[:1], (400, 1))) == ["not tested", "not tested"]
+    assert states(np.c_[z[:, 0], np.full(400, 0.3)])[1] == "not falsified"  # a slice may be a single point
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-310, 1e200])
+def test_latents_whose_spread_has_no_square_are_refused(scale):
+    z = np.random.default_rng(0).normal(size=(60, 2))
+    with pytest.raises(isorep.InputError, match=r"latent 1 spreads over \de[+-]\d+: rescale it"):
+        mechanisms(None, z * [1, scale], [1, 1], jacobians=np.tile(np.eye(2), (60, 1, 1)))
+
+
 def test_slices_of_one_piece_are_seldom_taken_for_several_on_a_line():
     blocks = [np.array([0]), np.array([1])]
     draws = [np.random.default_rng(seed).normal(size=(100, 2)) for seed in range(10)]

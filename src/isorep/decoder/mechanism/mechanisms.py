@@ -24,6 +24,7 @@ from .type_h import Box
 from .type_m import contrast, owners
 from .views import INACTIVE_BELOW, PRECISION, View, active_latents, balanced_units, consecutive, frame, viewed
 
+_MOST_SPREAD = 1e140  # of a latent; its inverse is the least
 _CELLS = 4_000_000  # of a table of candidates
 _JACOBIANS = 100_000_000  # numbers of all Jacobians together
 _HIGHER = 20_000_000  # numbers of higher derivatives in all
@@ -183,6 +184,18 @@ class Coordinates:
         return Coordinates(self.jacobians @ basis, self.rows @ back, self.every @ back, view, self.matrix @ basis)
 
 
+def _require_squares(latents: Array) -> None:
+    """Refuse latents whose spread has no square in float64: units and distances are made from these."""
+    with np.errstate(over="ignore"):
+        spread = np.ptp(latents, axis=0)
+    odd = np.flatnonzero((spread > _MOST_SPREAD) | ((spread > 0) & (spread < 1 / _MOST_SPREAD)))
+    if len(odd):
+        raise InputError(
+            f"latent {odd[0]} spreads over {spread[odd[0]]:.0e}: rescale it, and the decoder with it; squares of such "
+            "values leave float64"
+        )
+
+
 def _judged(
     view: View | None,
     given: Latents,
@@ -204,6 +217,7 @@ def _judged(
         n, width, d = own.shape
         split = None if blocks is None else as_blocks(blocks, d)
         rows, every = (np.asarray(given.rows(part), dtype=np.float64) for part in (chosen, slice(0, 2000)))
+        _require_squares(every)
         kept = active_latents(own, every)
         inactive = tuple(np.setdiff1d(np.arange(d), kept).tolist()) if own.any() else tuple(range(d))
         if 0 < len(inactive) < d:

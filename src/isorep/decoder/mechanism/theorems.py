@@ -235,10 +235,18 @@ def lifting_checks(
 
 
 def gap_between(points: Array) -> float | None:
-    """The longest edge of the spanning tree between two sizeable parts, in typical edges; None with too few points."""
+    """The longest edge of the spanning tree between two sizeable parts, in typical edges.
+
+    None with too few different points, unless there is a single one, which is connected.
+    """
     if len(points) < _LEAST:
         return None
-    tree = minimum_spanning_tree(squareform(pdist(points) + 1e-12)).tocoo()
+    distances = pdist(points)
+    if not (longest := distances.max()) > 0:
+        return 0.0
+    if len(np.unique(points, axis=0)) < _LEAST:
+        return None
+    tree = minimum_spanning_tree(squareform(distances / longest)).tocoo()  # edges of equal points are none to it
     typical = float(np.quantile(tree.data, 0.95))
     largest = 0.0
     for place in np.argsort(tree.data)[::-1][:10]:
@@ -255,11 +263,14 @@ def _domain(latents: Array, scaled: Array, domain: str | None, random_state: int
     if domain == "convex":
         return NOT_FALSIFIED, "The latents' support was given as convex, and convex sets are simply connected."
     gap = gap_between(scaled)
-    if gap is not None and gap > _limit(scaled.shape[1]):
+    few = NOT_TESTED, "There are too few different latents to test whether their support is connected."
+    if gap is None:
+        return few
+    if gap > _limit(scaled.shape[1]):
         return FALSIFIED, f"The latents fall into parts that lie {gap:.1f} typical distances apart."
     probe = convexity(np.asarray(latents), random_state=random_state)
     if probe is None:
-        return NOT_TESTED, "There are too few latents to test whether their support is connected."
+        return few
     if probe.answer == "holes":
         return NOT_TESTED, "The support is not convex; whether its holes can be filled by a disc was not computed."
     seen = "not determined" if probe.answer == "blind" else probe.answer
@@ -270,21 +281,26 @@ def _slices(scaled: Array, blocks: Sequence[Array], domain: str | None, rng: np.
     if domain == "convex":
         return NOT_FALSIFIED, "Slices of a convex set are convex."
     near = max(_LEAST, len(scaled) // 8)
-    if len(blocks) < 2 or len(scaled) < 2 * near:
+    if len(blocks) < 2 or len(scaled) < 2 * near or (scaled == scaled[0]).all():
         return NOT_TESTED, "Slices need two blocks, and more latents than there are."
-    worst = 0.0
+    worst, unseen = 0.0, 0
     for block in blocks:
         gaps = []
         others = np.setdiff1d(np.arange(scaled.shape[1]), block)
         for anchor in rng.choice(len(scaled), _ANCHORS, replace=False):
             distances = np.linalg.norm(scaled[:, others] - scaled[anchor, others], axis=1)
-            gaps.append(gap_between(scaled[np.argsort(distances)[:near]][:, block]) or 0.0)
+            gap = gap_between(scaled[np.argsort(distances)[:near]][:, block])
+            unseen += gap is None
+            gaps.append(gap or 0.0)
         seen = sorted(gaps)[-_SLICES] if len(block) == 1 else max(gaps)
         if seen > _limit(len(block)):
             worst = max(worst, seen)
     if worst:
         return FALSIFIED, f"A slice falls into parts that lie {worst:.1f} typical distances apart."
-    return NOT_FALSIFIED, f"{_ANCHORS * len(blocks)} slices of near latents are connected."
+    slices = _ANCHORS * len(blocks)
+    if unseen:
+        return NOT_TESTED, f"{unseen} of {slices} slices have too few different latents to be tested."
+    return NOT_FALSIFIED, f"{slices} slices of near latents are connected."
 
 
 def _limit(dimension: int) -> float:
