@@ -309,6 +309,71 @@ def zstd(size, *, frames, pledged):
     return sink.getvalue().to_pybytes()
 
 
+def test_a_blosc_chunk_that_claims_more_bytes_than_it_has_is_refused(tmp_path):
+    """The unpacker believes the length in the header, and reads other memory."""
+    array = zarr.create_array(
+        tmp_path / "a.zarr", shape=(40, 2), dtype="f8", chunks=(40, 2), compressors=zarr.codecs.BloscCodec()
+    )
+    array[:] = np.arange(80.0).reshape(40, 2)
+    chunk = tmp_path / "a.zarr" / "c" / "0" / "0"
+    packed = bytearray(chunk.read_bytes())
+    np.testing.assert_array_equal(np.asarray(isorep.read(tmp_path / "a.zarr").values), array[:])
+    packed[12:24] = (2**30).to_bytes(4, "little") + 2 * (2**29).to_bytes(4, "little")
+    for damaged in (packed, packed[:12]):
+        chunk.write_bytes(damaged)
+        with pytest.raises(isorep.InputError, match=r"chunk \(0, 0\) is damaged: it is shorter than it says"):
+            np.asarray(isorep.read(tmp_path / "a.zarr").values[:])
+
+
+@pytest.mark.parametrize(
+    ("zarr_format", "codec"),
+    [
+        *((each, codec) for each in (2, 3) for codec in ("none", "gzip", "blosc", "zstd")),
+        (2, "lz4"),
+        (3, "zstd crc32c"),
+    ],
+)
+def test_zarr_chunks_that_declare_many_texts_are_refused(tmp_path, zarr_format, codec):
+    """Four bytes that say how many texts there are: room is made for that many."""
+    path, name = tmp_path / "a.zarr", codec.split()[0]
+    if zarr_format == 2:
+        packing = None if name == "none" else numcodecs.get_codec({"id": name})
+    else:
+        known = {"gzip": zarr.codecs.GzipCodec, "blosc": zarr.codecs.BloscCodec, "zstd": zarr.codecs.ZstdCodec}
+        packing = [] if name == "none" else [known[name]()]
+        packing += [zarr.codecs.Crc32cCodec()] if "crc32c" in codec else []
+    group = zarr.open_group(path, mode="w", zarr_format=zarr_format)
+    group.create_array("values", shape=VALUES.shape, dtype="f4")[:] = VALUES
+    ids = group.create_array("ids", shape=(len(VALUES),), dtype=str, compressors=packing)
+    ids[:] = np.array([f"row {row}" for row in range(len(VALUES))], object)
+    assert isorep.read(path).ids[1] == "row 1"
+    chunk = path / "ids" / ("0" if zarr_format == 2 else "c/0")
+    unpacked = bytearray(chunk.read_bytes()[: -4 if "crc32c" in codec else None])
+    if name != "none":
+        unpacked = bytearray(numcodecs.get_codec({"id": name}).decode(bytes(unpacked)))
+    unpacked[:4] = (2**31).to_bytes(4, "little")
+    packed = bytes(unpacked) if name == "none" else bytes(numcodecs.get_codec({"id": name}).encode(bytes(unpacked)))
+    if "crc32c" in codec:
+        packed = bytes(numcodecs.get_codec({"id": "crc32c"}).encode(packed))
+    chunk.write_bytes(packed)
+    with pytest.raises(isorep.InputError, match=rf"chunk \(0,\) declares more than its {len(VALUES)} texts"):
+        isorep.read(path)
+
+
+@pytest.mark.parametrize(
+    "filters", [["zstd", "crc32"], ["zstd", "shuffle"], ["gzip", "delta"], ["zstd", "crc32c at the start"]]
+)
+def test_zarr_codecs_after_the_compressor_are_refused(tmp_path, filters):
+    """Behind them the size that a chunk unpacks to could not be told from its file."""
+    settings = {"delta": {"dtype": "<f8"}, "crc32c at the start": {"id": "crc32c", "location": "start"}}
+    array = {"zarr_format": 2, "shape": [3, 2], "chunks": [3, 2], "dtype": "<f8", "order": "C", "fill_value": None}
+    (tmp_path / "a.zarr").mkdir()
+    packing = [{"id": name} | settings.get(name, {}) for name in filters]
+    (tmp_path / "a.zarr" / ".zarray").write_text(json.dumps({**array, "compressor": None, "filters": packing}))
+    with pytest.raises(isorep.InputError, match="in this order, which is refused"):
+        isorep.read(tmp_path / "a.zarr")
+
+
 @pytest.mark.parametrize("kind", ["gzip", "zstd stream", "zstd frames", "zstd in a shard", "blosc", "ids"])
 def test_zarr_chunks_that_unpack_to_more_than_they_declare_are_refused(tmp_path, kind):
     path = tmp_path / "bomb.zarr"

@@ -220,6 +220,8 @@ def _require_small(described: Mapping[str, Any]) -> None:
 # A codec is code that a file chooses: numcodecs has one that unpickles.
 _COMPRESSORS = {"blosc", "zstd", "gzip", "zlib", "lz4"}
 _OTHERS = {"bytes", "transpose", "endian", "shuffle", "bitround", "delta", "vlen-utf8", "vlen-bytes", "crc32c", "crc32"}
+_TEXTS = {"vlen-utf8", "vlen-bytes"}
+_SUM = "crc32c"  # four bytes after the others
 _SHARDS = "sharding_indexed"
 _MOST_CHUNKS_IN_A_SHARD = 2**20
 _ZSTD_BLOCK = 2**17
@@ -232,20 +234,30 @@ class CheckedArray(CheckedChunks):
     def __init__(self, array: Any, root: Path) -> None:
         metadata = array.metadata.to_dict()
         codecs = list(_codecs(metadata))
+        self._shard = codecs.pop()[1] if codecs and codecs[-1][0] == _SHARDS else None
+        codecs.extend(_codecs(self._shard or {}))
         names = [name for name, _ in codecs]
-        unknown = set(names) - _COMPRESSORS - _OTHERS - {_SHARDS}
+        unknown = set(names) - _COMPRESSORS - _OTHERS
         if unknown:
             raise InputError(f"the array is packed with {', '.join(sorted(unknown))}, which is refused")
         compressors = [name for name in names if name in _COMPRESSORS]
-        if len(compressors) > 1 or names.count(_SHARDS) > 1:
-            raise InputError("the array is compressed or sharded more than once, which is refused")
+        if len(compressors) > 1:
+            raise InputError("the array is compressed more than once, which is refused")
         self._compressor = compressors[0] if compressors else None
-        self._shard = next((settings for name, settings in codecs if name == _SHARDS), None)
+        self._summed = names[-1:] == [_SUM]
+        self._holds_text = bool(_TEXTS & set(names))
+        # What a chunk unpacks to is told from its file, so nothing may come between the two but a sum at the end.
+        packing = names[: -1 if self._summed else None]
+        last = packing.index(self._compressor) if self._compressor else len(packing)
+        texts = [place for place, name in enumerate(packing) if name in _TEXTS]
+        if packing[last + 1 :] or (texts and texts[0] + 1 < last) or any("location" in each for _, each in codecs):
+            raise InputError(f"the array is packed with {', '.join(names)} in this order, which is refused")
         self._root, self._folder = root, root / array.path
         self._key = array.metadata.encode_chunk_key
         nominal = math.prod(array.chunks) * array.dtype.itemsize
         self._most = 4 * nominal + 2**20 if array.dtype.kind in "fiub" else _TEXT_BYTES
-        self._in_a_shard = math.prod(array.shards or array.chunks) // math.prod(array.chunks)
+        self._in_a_chunk = math.prod(array.chunks)
+        self._in_a_shard = math.prod(array.shards or array.chunks) // self._in_a_chunk
         if self._in_a_shard > _MOST_CHUNKS_IN_A_SHARD:
             raise InputError(f"it declares shards of {array.shards} with chunks of {array.chunks}")
         super().__init__(array, array.shards or array.chunks)
@@ -303,8 +315,14 @@ class CheckedArray(CheckedChunks):
                 if size > self._most:
                     raise bomb(place, self._most)
                 file.seek(offset)
-                if self._compressor and _unpacks_beyond(self._compressor, file.read(size), self._most):
+                packed = file.read(size) if self._compressor or self._holds_text else b""
+                packed = packed[: -4 if self._summed else None]
+                if self._compressor == "blosc" and not _is_whole_blosc(packed):
+                    raise InputError(f"chunk {place} is damaged: it is shorter than it says")
+                if self._compressor and _unpacks_beyond(self._compressor, packed, self._most):
                     raise bomb(place, self._most)
+                if self._holds_text and _texts_in(self._compressor, packed) > self._in_a_chunk:
+                    raise InputError(f"chunk {place} declares more than its {self._in_a_chunk} texts")
 
     def _pieces(self, file: Any, size: int) -> Iterator[tuple[int, int]]:
         """Where the chunks of a file lie: the file itself, or what the index of a shard says."""
@@ -326,18 +344,31 @@ class CheckedArray(CheckedChunks):
 
 
 def _codecs(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The names and settings of all codecs that an array's metadata ask for, also of those inside a shard."""
-    pending: list[Any] = [metadata.get("filters"), metadata.get("compressor"), metadata.get("codecs")]
-    while pending:
-        entry = pending.pop()
-        if isinstance(entry, list | tuple):
-            pending.extend(entry)
-        elif isinstance(entry, Mapping):
-            settings = entry.get("configuration") or {}
+    """The names and settings of the codecs of an array, or inside a shard, in the order in which they pack."""
+    for entry in (*_listed(metadata.get("filters")), metadata.get("compressor"), *_listed(metadata.get("codecs"))):
+        if isinstance(entry, Mapping):
+            settings = entry.get("configuration") or {key: value for key, value in entry.items() if key != "id"}
             yield str(entry.get("id", entry.get("name"))).removeprefix("numcodecs."), settings
-            pending.append(settings.get("codecs"))
         elif entry is not None:
-            yield str(getattr(entry, "codec_id", entry)), {}
+            yield str(getattr(entry, "codec_id", entry)), getattr(entry, "get_config", dict)()
+
+
+def _listed(entries: Any) -> list[Any]:
+    return list(entries) if isinstance(entries, list | tuple) else []
+
+
+def _texts_in(compressor: str | None, packed: bytes) -> int:
+    """How many texts a chunk declares, which the unpacker believes."""
+    if compressor is not None:
+        from numcodecs.registry import get_codec
+
+        packed = bytes(get_codec({"id": compressor}).decode(packed))
+    return int.from_bytes(packed[:4], "little")
+
+
+def _is_whole_blosc(packed: bytes) -> bool:
+    """Whether a chunk has all bytes that its header declares: the unpacker reads up to there without asking."""
+    return 16 <= int.from_bytes(packed[12:16], "little") <= len(packed)
 
 
 def _unpacks_beyond(compressor: str, packed: bytes, most: int) -> bool:
