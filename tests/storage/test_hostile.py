@@ -542,6 +542,30 @@ def test_hdf5_chunks_that_are_large_and_honest_are_read(tmp_path):
         np.testing.assert_array_equal(np.asarray(read), noise)
 
 
+@pytest.mark.parametrize("length", [0x3C3C3C3C, 0x7FFFFFFF, 0xFFFFFFFF])
+def test_hdf5_texts_that_declare_gigabytes_are_refused(tmp_path, length):
+    """The library makes room for as many bytes as a reference to a text says."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["values"] = VALUES
+        ids = file.create_dataset("ids", data=[f"row {row}" for row in range(len(VALUES))], dtype=h5py.string_dtype())
+        place = ids.id.get_offset() + 16 * 150
+    assert isorep.read(path).ids[150] == "row 150"
+    with path.open("r+b") as raw:
+        raw.seek(place)
+        raw.write(length.to_bytes(4, "little"))
+    assert "its texts are too long" in refusal(path)
+
+
+def test_large_chunks_of_packed_texts_are_read_from_hdf5(tmp_path):
+    names = [f"cell {row:>9}" for row in range(200_000)]
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["values"] = np.zeros((len(names), 1))
+        options = {"dtype": h5py.string_dtype(), "chunks": (len(names),), "compression": "gzip"}
+        file.create_dataset("ids", (len(names),), **options)[:] = names
+    assert list(isorep.read(tmp_path / "a.h5").ids[-2:]) == names[-2:]
+
+
 def test_hdf5_filters_that_are_not_known_are_refused(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("z", data=VALUES, chunks=(20, 3), scaleoffset=3)

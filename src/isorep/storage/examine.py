@@ -1,9 +1,9 @@
 """HDF5 files examined in a child process: the library may crash or hang on a damaged file, and would take isorep along.
 
 The child opens the file, walks through all groups, looks at every dataset's type, shape and chunks, and reads the
-attributes and the first and last rows. It has limits on processor time and memory, and is ended if it waits for long
-without a processor's work. One child serves all files of a process; whoever sees it die refuses the file, and the next
-file gets a new one.
+attributes, the first and last rows, and texts, whose lengths the library believes. It has limits on processor time and
+memory, and is ended if it waits for long without a processor's work. One child serves all files of a process; whoever
+sees it die refuses the file, and the next file gets a new one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,14 @@ _PATIENCE = 60  # looks, a second apart, at a child that neither works nor waits
 _BYTES = 2**30  # of memory beyond what the libraries take
 _MOST_READ = 1000  # datasets whose first and last entries are read
 _FEW = 100
+_MOST_TEXTS = 2_000_000  # of a file, that are all read
+_TEXTS_AT_ONCE = 20_000
+_TEXT_BYTES = 2**29  # of memory, for so many
 _SWITCH = "ISOREP_EXAMINE"  # 0 switches the examination off, for files that one has written
+
+
+class _LongTextsError(Exception):
+    """Texts that need more memory than any that are worth it."""
 
 
 def examine(path: Path) -> None:
@@ -47,6 +54,8 @@ def examine(path: Path) -> None:
 def _examined(path: str, *stamp: int) -> None:
     with _LOCK:
         said = _CHILD.ask(path)
+    if said == "long texts":
+        raise InputError("it is damaged, or its texts are too long: few of them would take more than 0.5 GiB")
     if said is None:
         raise InputError("the HDF5 library crashed on it, or took too long, in a process of its own: it is damaged")
 
@@ -135,20 +144,22 @@ def serve() -> None:
         _limit_time()
         try:
             _look(json.loads(line))
+        except _LongTextsError:
+            print("long texts", flush=True)
         except Exception:  # a refusal is what the reader itself finds and says better: here only crashes matter
             print("refused", flush=True)
         else:
             print("opened", flush=True)
 
 
-def _limit_memory() -> None:
+def _limit_memory(most: int = _BYTES) -> None:
     try:
         import resource
     except ImportError:  # Windows
         return
     pages = Path("/proc/self/statm")
     taken = int(pages.read_text().split()[0]) * resource.getpagesize() if pages.exists() else 2**33
-    _limit("RLIMIT_AS", taken + _BYTES)
+    _limit("RLIMIT_AS", taken + most)
     _limit("RLIMIT_CORE", 0)
 
 
@@ -175,7 +186,7 @@ def _limit(name: str, most: int) -> None:
 def _look(path: str) -> None:
     from .hdf5 import HDF5Tree
 
-    tree = HDF5Tree(Path(path), examined=True)
+    tree, texts = HDF5Tree(Path(path), examined=True), 0
     for name in ("", "obs", "var", "X"):
         tree.attributes(name)
     for name, (shape, kind) in islice(tree.arrays().items(), _MOST_READ):
@@ -185,9 +196,31 @@ def _look(path: str) -> None:
             if len(shape) > 1 and kind in "fiub":
                 tree.matrix(name)
             elif len(shape) == 1:
-                _ends(tree, name)
+                texts += shape[0] if kind == "O" else 0
+                if kind == "O" and texts <= _MOST_TEXTS:
+                    _texts(tree, name)
+                else:
+                    _ends(tree, name)
+        except _LongTextsError:
+            raise
         except Exception:  # the next dataset may still crash
             continue
+
+
+def _texts(tree: HDF5Tree, name: str) -> None:
+    """Read all texts of a dataset, as many chunks at once as hold thousands."""
+    checked = tree.checked(name)
+    step = max((_TEXTS_AT_ONCE, *(tree.chunks(name) or ())))
+    _limit_memory(_TEXT_BYTES)
+    try:
+        for start in range(0, checked.shape[0], step):
+            checked[start : min(start + step, checked.shape[0])]
+    except (OSError, MemoryError) as error:
+        if isinstance(error, MemoryError) or "allocation failed" in str(error):
+            raise _LongTextsError from error
+        raise
+    finally:
+        _limit_memory()
 
 
 def _ends(tree: HDF5Tree, name: str) -> None:

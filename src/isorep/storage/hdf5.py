@@ -386,7 +386,8 @@ class CheckedDataset(CheckedChunks):
     def __init__(self, dataset: Any) -> None:
         self._packing = _packing(dataset)
         super().__init__(dataset, dataset.chunks if self._packing else None)
-        self._size = math.prod(dataset.chunks or ()) * dataset.dtype.itemsize
+        stored = dataset.dtype.itemsize if dataset.dtype.kind != "O" else _REFERENCE
+        self._size = math.prod(dataset.chunks or ()) * stored
 
     def stored_bytes(self, enough: int) -> int:
         """The bytes of the dataset in the file."""
@@ -408,6 +409,7 @@ class CheckedDataset(CheckedChunks):
             raise bomb(position, self._size)
 
 
+_REFERENCE = 16  # bytes in place of a text, which lies elsewhere
 _DEFLATE, _SHUFFLE, _FLETCHER32, _LZF = 1, 2, 3, 32000
 _MOST_LZF = 100
 
