@@ -14,6 +14,7 @@ import warnings
 import zipfile
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import google_crc32c
 import h5py
@@ -554,7 +555,33 @@ def test_hdf5_texts_that_declare_gigabytes_are_refused(tmp_path, length):
     with path.open("r+b") as raw:
         raw.seek(place)
         raw.write(length.to_bytes(4, "little"))
-    assert "its texts are too long" in refusal(path)
+    assert "a text in it is too long" in refusal(path)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError("Can't read data (memory allocation failed for chunk)")])
+def test_texts_that_are_long_together_are_examined_in_parts(monkeypatch, error):
+    """Documents are legal: only a single text that does not fit into the memory is refused."""
+    monkeypatch.setattr(examine, "_limit_memory", lambda *_: None)
+
+    class Dataset:
+        shape = (50_000,)
+        longest = None
+
+        def __init__(self):
+            self.read = np.zeros(self.shape, bool)
+
+        def __getitem__(self, rows):
+            if rows.stop - rows.start > 3000 or (self.longest is not None and rows.start <= self.longest < rows.stop):
+                raise error
+            self.read[rows] = True
+
+    dataset = Dataset()
+    tree = SimpleNamespace(checked=lambda _: dataset, chunks=lambda _: None)
+    examine._texts(tree, "ids")
+    assert dataset.read.all()
+    dataset.longest = 30_001
+    with pytest.raises(examine._LongTextError):
+        examine._texts(tree, "ids")
 
 
 def test_large_chunks_of_packed_texts_are_read_from_hdf5(tmp_path):

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from ..errors import InputError
 
 if TYPE_CHECKING:
-    from .hdf5 import HDF5Tree
+    from .hdf5 import CheckedDataset, HDF5Tree
 
 _SECONDS = 5  # of processor time per file
 _PATIENCE = 60  # looks, a second apart, at a child that neither works nor waits for a processor
@@ -34,12 +34,12 @@ _MOST_READ = 1000  # datasets whose first and last entries are read
 _FEW = 100
 _MOST_TEXTS = 2_000_000  # of a file, that are all read
 _TEXTS_AT_ONCE = 20_000
-_TEXT_BYTES = 2**29  # of memory, for so many
+_TEXT_BYTES = 2**29  # of memory, for one of them
 _SWITCH = "ISOREP_EXAMINE"  # 0 switches the examination off, for files that one has written
 
 
-class _LongTextsError(Exception):
-    """Texts that need more memory than any that are worth it."""
+class _LongTextError(Exception):
+    """A text that needs more memory than any that is worth it."""
 
 
 def examine(path: Path) -> None:
@@ -54,8 +54,8 @@ def examine(path: Path) -> None:
 def _examined(path: str, *stamp: int) -> None:
     with _LOCK:
         said = _CHILD.ask(path)
-    if said == "long texts":
-        raise InputError("it is damaged, or its texts are too long: few of them would take more than 0.5 GiB")
+    if said == "long text":
+        raise InputError("it is damaged, or a text in it is too long: it would take more than 0.5 GiB")
     if said is None:
         raise InputError("the HDF5 library crashed on it, or took too long, in a process of its own: it is damaged")
 
@@ -144,8 +144,8 @@ def serve() -> None:
         _limit_time()
         try:
             _look(json.loads(line))
-        except _LongTextsError:
-            print("long texts", flush=True)
+        except _LongTextError:
+            print("long text", flush=True)
         except Exception:  # a refusal is what the reader itself finds and says better: here only crashes matter
             print("refused", flush=True)
         else:
@@ -201,7 +201,7 @@ def _look(path: str) -> None:
                     _texts(tree, name)
                 else:
                     _ends(tree, name)
-        except _LongTextsError:
+        except _LongTextError:
             raise
         except Exception:  # the next dataset may still crash
             continue
@@ -214,13 +214,23 @@ def _texts(tree: HDF5Tree, name: str) -> None:
     _limit_memory(_TEXT_BYTES)
     try:
         for start in range(0, checked.shape[0], step):
-            checked[start : min(start + step, checked.shape[0])]
-    except (OSError, MemoryError) as error:
-        if isinstance(error, MemoryError) or "allocation failed" in str(error):
-            raise _LongTextsError from error
-        raise
+            _read_texts(checked, start, min(start + step, checked.shape[0]))
     finally:
         _limit_memory()
+
+
+def _read_texts(checked: CheckedDataset, start: int, stop: int) -> None:
+    """Read these texts, in halves where they are too much at once; many long ones are legal."""
+    try:
+        checked[start:stop]
+    except (OSError, MemoryError) as error:
+        if not (isinstance(error, MemoryError) or "allocation failed" in str(error)):
+            raise
+        if stop - start == 1:
+            raise _LongTextError from error
+        middle = (start + stop) // 2
+        _read_texts(checked, start, middle)
+        _read_texts(checked, middle, stop)
 
 
 def _ends(tree: HDF5Tree, name: str) -> None:
