@@ -128,6 +128,11 @@ def resolved(path: Any) -> Any:
     return found
 
 
+def behind_link(path: Path) -> Path:
+    """What a link points to, which is written while the link stays; any other path as it is."""
+    return Path(resolved(path)) if path.is_symlink() else path
+
+
 def require_plain(path: Any, folder: Any) -> None:
     """Refuse a link, a pipe or a device inside a folder: a file from elsewhere must not be read as a part of it.
 
@@ -170,7 +175,7 @@ def replacing(path: Path, *, folder: bool = False, apart: bool = False) -> Itera
     A process that is killed cannot remove it: the next one that writes the same target does. The lock on it tells
     whether somebody is still writing.
     """
-    path = resolved(path) if path.is_symlink() else path  # what the link points to is replaced, the link stays
+    path = behind_link(path)
     _remove_left_behind(path)
     mine = _Temporary(path, folder=folder or apart)
     try:
@@ -460,8 +465,7 @@ def without_cache_folder() -> Iterator[None]:
 
 def require_writable(path: str | Path, inputs: Sequence[str | Path] = ()) -> None:
     """Refuse a path that cannot be written, or that is one of the inputs, before any work is done for it."""
-    path = Path(path)
-    path = resolved(path) if path.is_symlink() else path  # what the link points to is written
+    path = behind_link(Path(path))
     for given in map(Path, inputs):
         if path.exists() and given.exists() and path.samefile(given):
             raise InputError(f"{path} is an input: name another file to write")

@@ -306,13 +306,13 @@ def require_outputs(
     Inputs are all that options name: a column of another file is no path, and does no harm. ``folder`` is what the
     command makes besides.
     """
-    from ..files import require_writable
+    from ..files import require_writable, resolved
 
     named = [path for path in outputs if path is not None]
     for path in named:
         require_writable(path)
     require_apart(named, *(each for each in inputs if each is not None))
-    if folder is not None and Path(folder).resolve() in [path.resolve() for path in named]:
+    if folder is not None and resolved(Path(folder)) in map(resolved, named):
         raise InputError(f"{folder} is named twice: name another file to write")
 
 
@@ -368,7 +368,7 @@ def require_apart(outputs: Sequence[Path], *inputs: str | Path) -> None:
                 raise InputError(f"{path} is an input: name another file to write")
             if there in here.parents or here in there.parents:
                 raise InputError(f"{path} and the input {given} lie in one another: name another file to write")
-        if here in [other.resolve() for other in outputs[:index]]:
+        if here in map(resolved, outputs[:index]):
             raise InputError(f"{path} is named twice: name another file to write")
 
 

@@ -17,7 +17,6 @@ import logging
 import re
 import warnings
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,10 +25,10 @@ from typing import Any
 from ..errors import InputError, MissingFileError
 from ..models.evaluation import first_line
 from ..models.load import imported, made, names_code, with_weights
+from ..storage.npz import DAMAGED_ZIP
 from .prepare import import_torch
 
 _MOST_MEMBERS = 100_000
-_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 _MOST_TEXT = 2**28  # bytes of JSON
 _MOST_CODE = 2**26  # bytes of TorchScript, which alone is compressed
 _EXPORT = (
@@ -85,7 +84,7 @@ def _members(path: Path) -> dict[str, bytes]:
             return {name: archive.read(member) for name, member in zip(names, members, strict=True)}
     except InputError:
         raise
-    except (*_DAMAGED, ValueError, OverflowError) as error:
+    except (*DAMAGED_ZIP, ValueError, OverflowError) as error:
         raise InputError(f"{path} is not a model that torch saved, or it is damaged: {ADVICE}") from error
 
 

@@ -264,17 +264,12 @@ class Latents:
 
     def rows(self, part: slice | Array) -> Array:
         """Some rows in memory."""
-        return native(read_rows(self.values, part))
+        return evaluation.known_to_torch(read_rows(self.values, part))
 
     def chosen(self, rows: Array) -> Latents:
         """Some rows, in this order."""
         ids = None if self.ids is None else self.ids[rows]
         return Latents(select(self.values, rows), self.row_shape, self.name, ids)
-
-
-def native(values: Array) -> Array:
-    """The same values in the byte order of this machine: torch takes no other."""
-    return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
 def as_latents(given: Any, name: str = "latents") -> Latents:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
-from ..models.evaluation import first_line, hooked, import_torch
+from ..models.evaluation import first_line, hooked, import_torch, known_to_torch
 from ..representation import Array, Representation
 from ..rows import blocks
-from .prepare import KINKS, native, require_alike
+from .prepare import KINKS, require_alike
 
 if TYPE_CHECKING:
     import torch
@@ -70,7 +70,7 @@ def as_inputs(inputs: Any, network: nn.Module) -> torch.Tensor:
 
     if isinstance(inputs, Representation):
         inputs = inputs.values[:]
-    given = inputs if isinstance(inputs, torch.Tensor) else torch.as_tensor(native(np.asarray(inputs)))
+    given = inputs if isinstance(inputs, torch.Tensor) else torch.as_tensor(known_to_torch(np.asarray(inputs)))
     if given.dim() == 0 or len(given) < 3:
         raise InputError(f"inputs have shape {tuple(given.shape)}: at least 3 rows are needed")
     floating = given.dtype.is_floating_point

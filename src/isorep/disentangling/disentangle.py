@@ -14,6 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from ..comparison import Ensemble, compare_many
 from ..decoder import jacobian
 from ..errors import InputError
+from ..files import resolved
 from ..ica import Cards
 from ..ica.associations import joined_columns, named_columns
 from ..ica.cards import make_cards
@@ -242,8 +243,8 @@ def _checkpoint(folder: Path, seed: int | str) -> Path:
 
 def is_checkpoint(path: str | Path, folder: str | Path) -> bool:
     """Whether a file to write has the place of a training in a folder of checkpoints."""
-    place = Path(path).resolve()
-    return place.parent == Path(folder).resolve() and place.match(_checkpoint(place.parent, "*").name)
+    place: Path = resolved(Path(path))
+    return bool(place.parent == resolved(Path(folder))) and place.match(_checkpoint(place.parent, "*").name)
 
 
 def _folder(path: Path) -> Path:

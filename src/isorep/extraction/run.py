@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
-from ..models.evaluation import import_torch
+from ..models.evaluation import import_torch, known_to_torch
 from ..representation import Array
 from ..rows import Progress
 from ..settings import check_choice, check_counts
@@ -215,9 +215,7 @@ class Loop:
 
 def rows_batch(rows: Rows, start: int, stop: int, pad: int | None) -> Batch:
     """Some examples as a model takes them; of token ids with a padding id, the mask of the others."""
-    inputs = rows.read(start, stop)
-    if inputs.dtype.kind in "iuf":  # torch knows neither other byte orders nor more than 8 bytes
-        inputs = inputs.astype("f8" if inputs.dtype.itemsize > 8 else inputs.dtype.newbyteorder("="), copy=False)
+    inputs = known_to_torch(rows.read(start, stop))
     kept = inputs != pad if rows.kind == "tokens" and pad is not None else None
     return Batch(inputs, rows.kind, None, kept)
 

@@ -23,7 +23,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from ..errors import InputError
-from ..files import alone_in, replacing, require_plain, write_text
+from ..files import alone_in, replacing, require_plain, resolved, write_text
 from ..moments import Moments
 from ..representation import Array
 from ..settings import check_choice
@@ -266,9 +266,9 @@ def is_folder_of_layers(output: str | Path, files: Sequence[Path]) -> bool:
 
 def require_apart(files: Sequence[Path], inputs: Sequence[Path]) -> None:
     """Refuse to overwrite an input."""
-    places = {path.resolve() for path in inputs}
+    places = set(map(resolved, inputs))
     for file in files:
-        if file.resolve() in places:
+        if resolved(file) in places:
             raise InputError(f"{file} is an input: name another file to write")
 
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, import_extra
+from ..representation import Array
 
 if TYPE_CHECKING:
     import torch as torch
@@ -82,6 +83,13 @@ def hooked(handles: Iterable[Any]) -> Iterator[None]:
 def said(error: BaseException) -> str:
     """The type and message of an error in the user's code."""
     return f"{type(error).__name__}: {first_line(error)}"
+
+
+def known_to_torch(values: Array) -> Array:
+    """The same numbers as torch takes them: in the byte order of this machine, and of no more than 8 bytes."""
+    if values.dtype.kind not in "iuf":
+        return values
+    return values.astype("f8" if values.dtype.itemsize > 8 else values.dtype.newbyteorder("="), copy=False)
 
 
 def first_line(error: BaseException) -> str:

@@ -17,7 +17,6 @@ import tarfile
 import tempfile
 import tomllib
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from typing import IO, Any
 
 from ..errors import InputError, MissingFileError
 from ..files import replacing
+from ..storage.npz import DAMAGED_ZIP
 from .evaluation import said
 
 CATALOGUE = Path(__file__).with_suffix(".toml")
@@ -239,9 +239,6 @@ def _inside(name: str) -> bool:
     return not any(part in ("", ".", "..") or set(part) & set('\\:\0"<>|') for part in parts)
 
 
-_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
-
-
 def _take(path: Path, wanted: Sequence[str], target: Path) -> None:
     """Write the wanted files of an archive into a folder; links, devices and paths out of it are refused."""
     seen = set()
@@ -263,7 +260,7 @@ def _take(path: Path, wanted: Sequence[str], target: Path) -> None:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 with open_member() as member, place.open("wb") as file:
                     _copy(member, file, size, path.name)
-    except (*_DAMAGED, tarfile.TarError, OSError) as error:
+    except (*DAMAGED_ZIP, tarfile.TarError, OSError) as error:
         raise InputError(f"{path.name} is damaged, or no archive of a package: {said(error)}") from None
 
 

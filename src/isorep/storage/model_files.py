@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from ..errors import InputError, MissingFileError
-from ..files import replacing, require_regular, require_short_header, require_writable, resolved
+from ..files import behind_link, replacing, require_regular, require_short_header, require_writable
 from ..representation import Array
 from .scratch import memory_size
 
@@ -41,7 +41,7 @@ def require_model_path(path: str | Path, inputs: Sequence[str | Path] = (), noun
     path = Path(path)
     if path.suffix.lower() != ".safetensors":
         raise InputError(f"{path} will hold a {noun}, so its name must end in .safetensors")
-    path = resolved(path) if path.is_symlink() else path
+    path = behind_link(path)
     require_writable(path, inputs=inputs)
     require_regular(path)
     return path

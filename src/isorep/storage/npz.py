@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -19,6 +20,8 @@ from .npy import Header, exactly, open_array, read_header, write_array
 from .registry import Contents, RowStream
 from .scratch import spool
 
+DAMAGED_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+"""What reading a zip archive raises that is damaged, encrypted, or packed in a way that Python does not know."""
 _BLOCK_BYTES = 2**24
 
 

@@ -17,6 +17,7 @@ from ..errors import InputError, import_extra
 from ..representation import Array, BFloat16Matrix
 from .lazy import HELD_BYTES
 from .naming import choose_named, require_vector
+from .npz import DAMAGED_ZIP
 from .registry import Contents, RowStream
 from .scratch import mapped_to_fill
 
@@ -144,7 +145,7 @@ def check_archive(path: Path) -> None:
             plain = all(member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & 1 for member in members)
             small = all(member.file_size <= _MOST_PICKLE for member in pickles)
             sized = plain and small and any(b"bytearray" in archive.read(member) for member in pickles)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, ValueError) as error:
+    except (*DAMAGED_ZIP, ValueError) as error:
         raise InputError(
             "this is not an archive that torch.save writes since version 1.6; a bare pickle is refused"
         ) from error

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..files import replacing, require_writable, resolved
+from ..files import behind_link, replacing, require_writable
 from ..representation import Array, Representation, as_representation
 from . import parquet
 from .hdf5 import copy_with
@@ -158,7 +158,7 @@ def _target(path: str | Path, key: str | None) -> tuple[Path, str | None, Any]:
     path, key = split_key(path, key)
     if is_url(path):
         raise InputError(f"{path} cannot be written: URLs are read, and files are written on this machine")
-    path = resolved(path) if path.is_symlink() else path  # what the link points to is written, the link stays
+    path = behind_link(path)
     module = family(path, "write")
     if not hasattr(module, "save"):
         raise InputError(f"{path.name}: {path.suffix} files can be read, and not written; choose another format")

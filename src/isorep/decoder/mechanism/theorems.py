@@ -282,7 +282,7 @@ def _slices(scaled: Array, blocks: Sequence[Array], domain: str | None, rng: np.
         return NOT_FALSIFIED, "Slices of a convex set are convex."
     near = max(_LEAST, len(scaled) // 8)
     if len(blocks) < 2 or len(scaled) < 2 * near or (scaled == scaled[0]).all():
-        return NOT_TESTED, "Slices need two blocks, and more latents than there are."
+        return NOT_TESTED, "Slices need two blocks, and more different latents than there are."
     worst, unseen = 0.0, 0
     for block in blocks:
         gaps = []
